@@ -1,0 +1,5 @@
+"""Make `python -m dflash_bench` the same as `dflash-bench`."""
+
+from dflash_bench.cli import main
+
+main()
