@@ -1,0 +1,99 @@
+"""What a user writes is taken exactly, or refused with a sentence that names the key, the value and the remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dflash_bench.errors import ConfigError
+from dflash_bench.spec import load_spec
+from tests.fakes.scripted import write_spec
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_spec(write_spec(folder, **changes))
+    return f"{caught.value.message} {caught.value.remedy}"
+
+
+def test_a_spec_keeps_what_was_written_and_fills_in_defaults(tmp_path: Path) -> None:
+    spec = load_spec(write_spec(tmp_path))
+    assert spec.baseline == "ar"
+    assert spec.sweep.temperature == (0.0,)
+    assert spec.design.delta == 0.05
+    assert spec.threads == 1
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+    spec = load_spec(write_spec(tmp_path, target="./models/mine"))
+    assert spec.workloads == (str(tmp_path / "mine.jsonl"),)
+    assert spec.target == str(tmp_path / "models" / "mine")
+
+
+def test_a_hub_id_is_no_path(tmp_path: Path) -> None:
+    assert load_spec(write_spec(tmp_path, target="Qwen/Qwen3-8B")).target == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"smapling": {}}, ["smapling", "Did you mean 'sampling'?"]),
+        ({"sampling": {"max_new_token": 3}}, ["sampling.max_new_token", "'max_new_tokens'"]),
+        ({"arms": {"ar": {"metod": "ar"}}}, ["arms.ar.metod", "Did you mean 'method'?"]),
+        ({"sweep": {"block_size": [1]}}, ["sweep.block_size.0", "greater than or equal to 2"]),
+        ({"sweep": {"block_size": [0]}}, ["sweep.block_size.0", "found 0"]),
+        ({"sweep": {"block_size": [-4]}}, ["sweep.block_size.0", "found -4"]),
+        ({"sweep": {"batch_size": [0]}}, ["sweep.batch_size.0", "found 0"]),
+        ({"sweep": {"batch_size": []}}, ["sweep.batch_size", "empty list"]),
+        ({"sweep": {"batch_size": [1, 1]}}, ["sweep.batch_size", "twice"]),
+        ({"sweep": {"batch_size": [1.5]}}, ["sweep.batch_size.0", "1.5"]),
+        ({"sweep": {"temperature": [-1]}}, ["sweep.temperature.0", "found -1"]),
+        ({"sweep": {"temperature": [float("nan")]}}, ["sweep.temperature.0"]),
+        ({"workloads": []}, ["workloads", "at least one"]),
+        ({"arms": {"dflash": {"method": "dflash"}}}, ["no baseline"]),
+        ({"design": {"baseline": "arr"}}, ["design.baseline", "Did you mean 'ar'?"]),
+        ({"name": "../up"}, ["name", "'../up'"]),
+        ({"schema_version": 2}, ["schema_version", "found 2"]),
+        ({"sampling": {"verify": "hope"}}, ["sampling.verify", "'match'"]),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(
+    tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    message = refused(tmp_path, **changes)
+    assert str(tmp_path / "spec.yaml") in message
+    for word in words:
+        assert word in message
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("schema_version: 1\nname: x\n")
+    with pytest.raises(ConfigError, match="target: is missing"):
+        load_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: [", "line 1"),
+        ("name: x\nname: y\n", "line 2: the key 'name' stands twice"),
+        ("name: !!python/object/apply:os.system ['true']", "line 1"),
+        ("- a\n- b\n", "no mapping"),
+        ("1: x\n", "the key 1 is not a word"),
+        ("", "no mapping"),
+    ],
+)
+def test_what_is_no_yaml_mapping_is_refused_with_its_line(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_spec(path)
+    assert words in caught.value.message
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: there is no such file"):
+        load_spec(tmp_path / "nowhere.yaml")
