@@ -1,0 +1,1 @@
+"""Raw measurements: their schema, an append-only store, and where they were taken."""

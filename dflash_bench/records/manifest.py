@@ -1,0 +1,92 @@
+"""What a results folder says about itself: `manifest.json` and `plan.json`, written once, before the first visit.
+
+A folder belongs to one experiment. A run that resumes must ask the same question of the same files on the same machine;
+anything else is refused with what differs, since its records could not be compared with those already there.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dflash_bench.errors import ConfigError
+from dflash_bench.plan import Plan
+from dflash_bench.records.store import disk_errors
+from dflash_bench.spec import Spec
+
+SCHEMA_VERSION = 1
+FILE = "manifest.json"
+PLAN_FILE = "plan.json"
+
+# What must be equal for records to stand side by side. The rest (load, argv, time) is for the reader.
+SAME = ("schema_version", "spec", "versions", "models", "prompts", "files")
+SAME_MACHINE = ("cpu", "cores", "threads", "memory_bytes")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` so that a crash leaves the old file or the new one, never half of it."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    part = path.with_suffix(".part")
+    with disk_errors(path):
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """Read one of a results folder's JSON files."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: there is no such file, so {path.parent} is not a results folder.",
+            remedy="Give the folder that `dflash-bench sweep` wrote, such as results/quickstart.",
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not JSON: {error}.", remedy="Restore the file.") from None
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of `folder`; a newer schema than ours is refused."""
+    manifest = read_json(folder / FILE)
+    found = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if found != SCHEMA_VERSION:
+        raise ConfigError(
+            f"{folder / FILE}: schema_version is {found}, and this version reads {SCHEMA_VERSION}.",
+            remedy="Read it with the version of dflash-bench that wrote it, or upgrade.",
+        )
+    return dict(manifest)
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read the plan of `folder`."""
+    return Plan.model_validate(read_json(folder / PLAN_FILE))
+
+
+def read_spec(manifest: dict[str, Any]) -> Spec:
+    """Return the resolved spec that a manifest holds."""
+    return Spec.model_validate(manifest["spec"])
+
+
+def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """Say what differs between a folder's manifest and that of the run that wants to go on in it."""
+    found = [
+        line for key in SAME for line in _compare(key, there.get(key), _as_json(here.get(key)))
+    ]
+    machines = [manifest.get("machine") or {} for manifest in (there, here)]
+    for key in SAME_MACHINE:
+        found += _compare(f"machine.{key}", machines[0].get(key), machines[1].get(key))
+    return found
+
+
+def _as_json(value: Any) -> Any:
+    """Return `value` as it reads back from a file: tuples become lists."""
+    return json.loads(json.dumps(value))
+
+
+def _compare(key: str, there: Any, here: Any) -> list[str]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        return [
+            line
+            for name in sorted(there.keys() | here.keys())
+            for line in _compare(f"{key}.{name}", there.get(name), here.get(name))
+        ]
+    return [] if there == here else [f"{key} was {there!r}, is {here!r}"]

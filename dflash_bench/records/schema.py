@@ -1,0 +1,108 @@
+"""What is written down, one JSON object a line in `records.jsonl`.
+
+Three kinds: `visit_start`, one `request` per prompt, and `visit_end`; only visits with an end count.
+Null is "not measured", never 0. Seconds end in `_s`. A request's time in a batch is its *share*: the wall
+of each step divided among the rows active in it, so that shares sum to the wall of the window, the time in
+which all slots were busy (docs/method.md).
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class Line(BaseModel):
+    """One line of the record file; a request or a visit is named by (visit, attempt)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+    visit: str
+    attempt: int
+
+
+class Steps(BaseModel):
+    """One request's steps, in order. After the cut at EOS, stop or limit, `accepted` = `committed` - 1 in each.
+
+    `drafted` is what the drafter proposed; `cut` counts tokens that were verified and then dropped past the end.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    drafted: tuple[int, ...]
+    accepted: tuple[int, ...]
+    committed: tuple[int, ...]
+    cut: tuple[int, ...]
+
+
+class Share(BaseModel):
+    """One request's part of the window: its tokens and steps there, and its share of each phase's wall seconds.
+
+    `tokens` are output tokens, the prefill's own included where that prefill lies in the window. `cpu_s` is
+    process CPU time.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tokens: int
+    steps: int
+    drafted: int
+    accepted: int
+    prefill_s: float
+    draft_prefill_s: float
+    draft_s: float
+    verify_s: float
+    commit_s: float
+    other_s: float
+    cpu_s: float | None
+
+
+class RequestRecord(Line):
+    """What one request gave. A failed one has an `error` and nulls; its pair is dropped and counted."""
+
+    kind: Literal["request"] = "request"
+    request: str
+    prompt_sha256: str
+    prompt_tokens: int
+    output_tokens: int | None = None
+    output_ids: tuple[int, ...] | None = None
+    output_text: str | None = None
+    finish_reason: Literal["eos", "length", "stop"] | None = None
+    error: str | None = None
+    ttft_s: float | None = None
+    e2e_s: float | None = None
+    draft_prefill_s: float | None = None
+    steps: Steps | None = None
+    window: Share | None = None
+
+
+class VisitStart(Line):
+    """An arm enters a cell. `time` is ISO 8601 in UTC; `load_average` the machine's (1, 5, 15 minutes)."""
+
+    kind: Literal["visit_start"] = "visit_start"
+    cell: str
+    arm: str
+    round: int
+    role: Literal["control_first", "discard", "measure", "control_last"]
+    time: str
+    load_average: tuple[float, float, float] | None
+
+
+class VisitEnd(Line):
+    """The visit's totals. `occupancy`: mean active rows over batch size, over the window's time."""
+
+    kind: Literal["visit_end"] = "visit_end"
+    wall_s: float
+    cpu_s: float | None
+    window_wall_s: float | None
+    window_cpu_s: float | None
+    occupancy: float | None
+    steps: int | None
+    row_steps: int | None
+    requests: int
+    failed: int
+    load_average: tuple[float, float, float] | None
+    peak_memory_bytes: int | None = None
+    kv_bytes_per_token: float | None = None
+    backend: dict[str, Any] = {}
