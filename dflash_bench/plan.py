@@ -136,8 +136,8 @@ def primary_cell(plan: Plan, primary: dict[str, Any] | None) -> str | None:
 
 
 def workload_name(reference: str) -> str:
-    """Return the name that a workload has in results: a bare name itself, a path's stem."""
-    return Path(reference).stem if is_path(reference) else reference
+    """Return the name that a workload has in results: a bare name itself, a file's name without its endings."""
+    return Path(reference).name.partition(".")[0] if is_path(reference) else reference
 
 
 def _arms(spec: Spec) -> Iterator[PlannedArm]:

@@ -31,4 +31,5 @@ def names(kind: str, suffix: str = ".yaml") -> list[str]:
 
 def is_path(value: str) -> bool:
     """Tell whether `value` is the user's path rather than a bare name of ours."""
-    return "/" in value or "\\" in value or Path(value).suffix in {".yaml", ".yml", ".jsonl"}
+    file_types = {".yaml", ".yml", ".json", ".jsonl", ".gz"}
+    return "/" in value or "\\" in value or Path(value).suffix in file_types
