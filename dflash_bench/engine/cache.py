@@ -1,0 +1,108 @@
+"""Keys and values of a batch in which every row has its own length.
+
+One tensor per layer for keys and one for values, in which *slot index = position*. The cache does
+not know how long a row is: whoever reads says which slots are visible. To roll back rejected tokens
+is therefore nothing but to lower a length somewhere else. What lies beyond the length stays there,
+and is rewritten in the very forward pass in which it would become visible, before attention reads.
+
+Rows in use are packed at the front, so that a batch of A rows is a view and not a gather.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What one token's keys (and as many values) take, in every layer."""
+
+    num_layers: int
+    kv_heads: int
+    head_dim: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def bytes_per_token(self) -> int:
+        """Bytes of keys and values that one token occupies over all layers."""
+        return 2 * self.num_layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+
+class KVCache:
+    """The tensors, stored [rows, max length, kv heads, head dim]: a token's heads are adjacent."""
+
+    def __init__(self, shape: CacheShape) -> None:
+        self._shape = shape
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
+
+    def reserve(self, rows: int, max_length: int) -> None:
+        """Make room for `rows` sequences of `max_length` tokens; what is large enough stays."""
+        if self._keys and self._keys[0].shape[0] >= rows and self._keys[0].shape[1] >= max_length:
+            return
+        self._keys = self._allocate(rows, max_length)
+        self._values = self._allocate(rows, max_length)
+
+    def at(self, first_row: int, positions: Tensor, view_length: int) -> "CacheView":
+        """Open the slots at `positions` [A, K] of A rows from `first_row` for one forward pass.
+
+        What is written there comes back with slots 0..view_length-1 of the same rows.
+        """
+        rows, max_length = positions.shape[0], self._keys[0].shape[1]
+        offsets = torch.arange(first_row, first_row + rows, device=positions.device) * max_length
+        slots = (positions + offsets[:, None]).flatten()  # [A*K], in the flattened rows
+        return CacheView(self, slice(first_row, first_row + rows), slots, view_length)
+
+    def write(self, keys: Tensor, values: Tensor, slots: Tensor, layer: int) -> None:
+        """Store keys and values [A, Hkv, K, D] of one layer at flat `slots` [A*K]."""
+        for store, new in ((self._keys[layer], keys), (self._values[layer], values)):
+            store.flatten(0, 1).index_copy_(0, slots, new.transpose(1, 2).flatten(0, 1))
+
+    def read(self, layer: int, rows: slice, length: int) -> tuple[Tensor, Tensor]:
+        """View the first `length` slots of `rows` as keys and values [A, Hkv, length, D]."""
+        keys, values = self._keys[layer][rows, :length], self._values[layer][rows, :length]
+        return keys.transpose(1, 2), values.transpose(1, 2)
+
+    @torch.inference_mode()
+    def move_row(self, source: int, destination: int) -> None:
+        """Copy a whole row, so that a finished row's place can be taken by another."""
+        for store in (*self._keys, *self._values):
+            store[destination] = store[source]
+
+    def _allocate(self, rows: int, max_length: int) -> list[Tensor]:
+        # Zeros, not whatever memory held: a masked slot has weight 0, but 0 times NaN is NaN.
+        shape = (rows, max_length, self._shape.kv_heads, self._shape.head_dim)
+        dtype, device = self._shape.dtype, self._shape.device
+        return [
+            torch.zeros(shape, dtype=dtype, device=device) for _ in range(self._shape.num_layers)
+        ]
+
+
+class CacheView:
+    """One forward pass's window on a cache; what Hugging Face attention takes as `past_key_values`.
+
+    Of transformers' cache interface only `update` is called when the mask is four-dimensional and
+    the positions are given; the two sizes are answered as well, since models may ask for them.
+    """
+
+    def __init__(self, cache: KVCache, rows: slice, slots: Tensor, view_length: int) -> None:
+        self._cache = cache
+        self._rows = rows
+        self._slots = slots
+        self._view_length = view_length
+
+    def update(
+        self, keys: Tensor, values: Tensor, layer_idx: int, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
+        """Write keys and values [A, Hkv, K, D]; return all that may be seen, [A, Hkv, view, D]."""
+        self._cache.write(keys, values, self._slots, layer_idx)
+        return self._cache.read(layer_idx, self._rows, self._view_length)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the number of slots in view, with those that this pass writes."""
+        return self._view_length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        """Return (keys in view, offset of the first): transformers' shape of an attention mask."""
+        return self._view_length, 0
