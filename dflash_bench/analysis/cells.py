@@ -1,0 +1,136 @@
+"""Records to `cells.json` and `verdicts.json`: one entry per cell and arm, then the verdicts over all of them.
+
+Verdicts come last because they share one risk of a false claim: each knows how many others were made. The same
+records give the same bytes: resampling is seeded, and floats are rounded once, at the end.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dflash_bench.analysis.comparison import Comparison
+from dflash_bench.analysis.drift import cell_drift, control_drift
+from dflash_bench.analysis.entry import identity, measures
+from dflash_bench.analysis.frames import Sample, Tables, read_tables
+from dflash_bench.analysis.headline import best_arms, headline
+from dflash_bench.analysis.lossless import compare, control
+from dflash_bench.analysis.plain import plain
+from dflash_bench.analysis.reason import Evidence, reason
+from dflash_bench.analysis.verdict import Claim, Key, adjusted_claims, best_claim, decide
+from dflash_bench.plan import Plan, primary_cell
+from dflash_bench.spec import SCHEMA_VERSION, Spec
+
+Entries = dict[Key, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What `cells.json` and `verdicts.json` hold: plain values, null for what was not measured."""
+
+    cells: list[dict[str, Any]]
+    verdicts: dict[str, Any]
+
+
+def analyse(
+    plan: Plan, spec: Spec, lines: Iterable[Mapping[str, Any]], simulated: bool = False
+) -> Analysis:
+    """Compute every cell and verdict of `plan` from the `lines` of its records.
+
+    Raises:
+        InfrastructureError: the records are damaged.
+        ConfigError: `design.primary` names no cell of the plan.
+
+    """
+    tables = read_tables(lines)
+    primary = primary_cell(plan, spec.design.primary)
+    entries, comparisons = _entries(plan, spec, tables, simulated)
+    _judge(entries, comparisons, primary, spec.design.delta)
+    cells = list(entries.values())
+    verdicts = {
+        "schema_version": SCHEMA_VERSION,
+        "headline": headline(cells, primary),
+        "primary": primary,
+        "drift": control_drift(tables),
+        "cells": [_verdict_line(entry) for entry in cells if entry["verdict"] is not None],
+        "best_arms": {cell: best_arms(_of(cells, cell)) for cell, _ in entries},
+    }
+    return Analysis(cells=plain(cells), verdicts=plain(verdicts))
+
+
+def _entries(
+    plan: Plan, spec: Spec, tables: Tables, simulated: bool
+) -> tuple[Entries, dict[Key, Comparison]]:
+    """Return the entry of each (cell, arm) that the plan visits, and the comparisons with the baseline."""
+    samples = tables.samples()
+    empty = Sample(
+        tables.visits.iloc[:0], tables.requests.iloc[:0], tables.steps.of(np.empty(0, np.int64))
+    )
+    entries: Entries = {}
+    comparisons: dict[Key, Comparison] = {}
+    for cell in plan.cells:
+        if plan.baseline not in plan.arms_of(cell):
+            continue
+        baseline = samples.get((cell, plan.baseline), empty)
+        floor, drift = control(baseline), cell_drift(baseline)
+        for arm in plan.arms_of(cell):
+            sample = samples.get((cell, arm), empty)
+            if arm != plan.baseline:
+                comparisons[cell, arm] = Comparison.of(baseline, sample, spec.design.scope)
+            entries[cell, arm] = {
+                **identity(plan, cell, arm),
+                "simulated": simulated,
+                **measures(sample, comparisons.get((cell, arm)), spec.design.seed),
+                "lossless": compare(baseline, empty if arm == plan.baseline else sample) | floor,
+                "drift": drift,
+                "lints": None,
+                "verdict": None,
+                "verdict_reason": None,
+            }
+    return entries, comparisons
+
+
+def _judge(
+    entries: Entries, comparisons: Mapping[Key, Comparison], primary: str | None, delta: float
+) -> None:
+    """Write verdict and reason into the entries; a baseline's stay null."""
+    claims: dict[Key, Claim] = {
+        key: best_claim(found.speedup, delta)
+        for key, found in comparisons.items()
+        if found.speedup is not None and found.speedup.se is not None
+    }
+    adjusted = adjusted_claims(claims, primary)
+    others = sum(cell != primary for cell, _ in claims)
+    for key, found in comparisons.items():
+        entry, claim = entries[key], adjusted.get(key)
+        different = entry["lossless"]["different"]
+        evidence = Evidence(
+            ratio=found.speedup,
+            claim=claim,
+            delta=delta,
+            batch_size=entry["cell"]["batch_size"],
+            occupancy=entry["occupancy"],
+            tau=found.tau,
+            break_even_tau=found.break_even_tau,
+            rounds=len(found.pairs.rounds),
+            compared=entry["lossless"]["compared"],
+            different=different,
+            comparisons=1 if key[0] == primary else others,
+        )
+        entry["verdict"] = decide(claim, evidence.rounds, different)
+        entry["verdict_reason"] = reason(entry["verdict"], evidence)
+
+
+def _verdict_line(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "cell": entry["cell"],
+        "cell_id": entry["cell_id"],
+        "arm": entry["arm"],
+        "verdict": entry["verdict"],
+        "reason": entry["verdict_reason"],
+    }
+
+
+def _of(cells: list[dict[str, Any]], cell_id: str) -> list[dict[str, Any]]:
+    return [entry for entry in cells if entry["cell_id"] == cell_id]

@@ -1,0 +1,130 @@
+"""One entry of `cells.json`: everything that is told about one arm in one cell.
+
+The names and the shape are fixed (scripts rely on them); keys may be added. Null is "not measured", never 0.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dflash_bench.analysis import acceptance, metrics
+from dflash_bench.analysis.comparison import Comparison
+from dflash_bench.analysis.frames import Sample
+from dflash_bench.analysis.identities import (
+    broken_decomposition,
+    broken_positions,
+    broken_records,
+)
+from dflash_bench.analysis.stats import LogRatio, geometric_mean, per_prompt, per_round
+from dflash_bench.plan import Plan
+
+
+def identity(plan: Plan, cell_id: str, arm_name: str) -> dict[str, Any]:
+    """Return what an entry is about, known before anything ran."""
+    cell, arm = plan.cells[cell_id], plan.arms[arm_name]
+    return {
+        "cell": cell.model_dump(),
+        "cell_id": cell_id,
+        "arm": arm_name,
+        "method": arm.method,
+        "block_size": arm.block_size,
+        "num_draft_tokens": arm.num_draft_tokens,
+        "runner": plan.runner,
+    }
+
+
+def measures(sample: Sample, comparison: Comparison | None, seed: int) -> dict[str, Any]:
+    """Return what was measured of an arm; `comparison` is None for the baseline. Verdicts are added later."""
+    return {
+        "rounds": sample.rounds,
+        "prompts": int(sample.answered["prompt_sha256"].nunique()),
+        **_counts(sample),
+        **_acceptance(sample, seed),
+        **_speed(comparison),
+        "occupancy": metrics.occupancy(sample.visits),
+        **metrics.latencies(sample),
+        "output_throughput_tok_s": metrics.output_throughput(sample),
+        "window": metrics.window(sample)
+        | {"acceptance_length": comparison.tau if comparison else None},
+        "step_time": metrics.step_time(sample),
+        "peak_memory_bytes": metrics.largest(sample.visits["peak_memory_bytes"]),
+        "kv_bytes_per_token": metrics.largest(sample.visits["kv_bytes_per_token"]),
+        "identities_broken": _identities(sample, comparison),
+    }
+
+
+def _counts(sample: Sample) -> dict[str, Any]:
+    """Return what was asked and what came: null where a backend does not tell its steps."""
+    steps, told = sample.steps, bool(sample.steps.known.any())
+
+    def summed(column: Any) -> int | None:
+        return int(column.sum(dtype=np.int64)) if told else None
+
+    return {
+        "requests": len(sample.answered),
+        "failed": len(sample.requests) - len(sample.answered),
+        "output_tokens": metrics.count(sample.answered["output_tokens"]),
+        "verify_steps": len(steps.accepted) if told else None,
+        "drafted_tokens": summed(steps.drafted),
+        "accepted_tokens": summed(steps.accepted),
+    }
+
+
+def _acceptance(sample: Sample, seed: int) -> dict[str, Any]:
+    prompts, _ = pd.factorize(sample.requests["prompt"])
+    length = acceptance.acceptance_length(sample.steps, prompts, seed)
+    positions = acceptance.by_position(sample.steps)
+    unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
+    return {
+        "acceptance_length": unknown if length is None else asdict(length),
+        "acceptance_rate": acceptance.acceptance_rate(sample.steps),
+        "acceptance_rate_marginal": positions.marginal,
+        "acceptance_rate_conditional": positions.conditional,
+        "accepted_histogram": positions.histogram,
+    }
+
+
+def _speed(found: Comparison | None) -> dict[str, Any]:
+    """Return the ratios to the baseline; null for the baseline itself."""
+    keys = ("speedup", "decode_speedup", "break_even_tau", "speedup_per_prompt_gm", "length_ratio")
+    if found is None:
+        return dict.fromkeys((*keys, "pairs", "per_prompt")) | {"left_out": 0}
+    left, right = found.pairs.baseline, found.pairs.arm
+    rounds = per_round(left.end_to_end, right.end_to_end)
+    prompts = per_prompt(left.end_to_end, right.end_to_end)
+    return {
+        "speedup": _ratio(found.speedup),
+        "decode_speedup": _ratio(found.decode_speedup),
+        "break_even_tau": {"value": found.break_even_tau, "implied": False},
+        "speedup_per_prompt_gm": geometric_mean(left.end_to_end, right.end_to_end),
+        "length_ratio": metrics.ratio(
+            float(right.output_tokens.sum()), float(left.output_tokens.sum())
+        ),
+        "pairs": [float(value) for value in np.exp(rounds)],
+        "per_prompt": {
+            request: float(value)
+            for request, value in zip(found.pairs.prompts, np.exp(prompts), strict=True)
+        },
+        "left_out": found.pairs.left_out,
+    }
+
+
+def _ratio(found: LogRatio | None) -> dict[str, Any]:
+    """Return a ratio with its 95 % interval; standard errors are those of its logarithm."""
+    keys = ("value", "ci_low", "ci_high", "scope", "se_prompts", "se_rounds", "df")
+    if found is None:
+        return dict.fromkeys(keys)
+    low, high = found.interval() or (None, None)
+    errors = (None if part is None else part**0.5 for part in (found.var_prompts, found.var_rounds))
+    known = found.parts is not None
+    values = (found.ratio, low, high, found.scope, *errors, found.df if known else None)
+    return dict(zip(keys, values, strict=True))
+
+
+def _identities(sample: Sample, found: Comparison | None) -> list[str]:
+    broken = [*broken_records(sample), *broken_positions(acceptance.by_position(sample.steps))]
+    if found is not None and found.decode_speedup is not None:
+        broken += broken_decomposition(found.decode_speedup.ratio, found.tau, found.break_even_tau)
+    return broken

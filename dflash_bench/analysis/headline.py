@@ -1,0 +1,132 @@
+"""The whole run in one sentence: does the method help, where most, where least, and with which block.
+
+A cell counts by its best arm: the best of those that help, else the best. "Best" is a set: every arm whose interval
+reaches the lower end of the best one's cannot be told from it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+NAMES = {
+    "ar": "AR",
+    "dflash": "DFlash",
+    "draft_model": "The draft model",
+    "eagle3": "EAGLE-3",
+    "medusa": "Medusa",
+    "ngram": "N-gram drafting",
+}
+VERBS = {
+    "HELPS": "helps",
+    "HURTS": "hurts",
+    "NEUTRAL": "makes no difference",
+    "MIXED": "helps here and hurts there",
+    "UNPROVEN": "is not proven to help",
+}
+Entry = dict[str, Any]
+
+
+def headline(entries: Sequence[Entry], primary: str | None = None) -> dict[str, str]:
+    """Return {"verdict", "sentence"} for the entries of cells.json; `primary` is the id of the cell that decides.
+
+    The verdict is one of the four, or MIXED: it helps in some cells and hurts in others.
+    """
+    compared = [entry for entry in entries if entry["verdict"] is not None]
+    measured = [entry for entry in compared if entry["speedup"]["value"] is not None]
+    if not measured:
+        return {"verdict": "UNPROVEN", "sentence": "Nothing was measured that can be compared."}
+    method = "dflash" if any(e["method"] == "dflash" for e in measured) else measured[0]["method"]
+    best = best_by_cell([entry for entry in measured if entry["method"] == method])
+    deciding = {primary: best[primary]} if primary in best else best
+    verdict = _overall([entry["verdict"] for entry in deciding.values()])
+    sentence = f"{NAMES.get(method, method)} {VERBS[verdict]}: {_where(deciding)}."
+    if len(deciding) < len(best):
+        sentence += f" Of all {len(best)} cells it {_counts(best)}."
+    chosen = max(deciding.values(), key=_value)
+    sentence += _choice([entry for entry in measured if entry["cell_id"] == chosen["cell_id"]])
+    simulated = "SIMULATED. " if chosen["simulated"] else ""
+    return {"verdict": verdict, "sentence": simulated + sentence}
+
+
+def best_by_cell(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """Return the entry that stands for each cell."""
+    best: dict[str, Entry] = {}
+    for entry in entries:
+        held = best.setdefault(entry["cell_id"], entry)
+        if _standing(entry) > _standing(held):
+            best[entry["cell_id"]] = entry
+    return best
+
+
+def best_arms(entries: Sequence[Entry]) -> list[str]:
+    """Return the arms of one cell that may be the fastest: their interval reaches the lower end of the best one's."""
+    measured = [entry for entry in entries if entry["speedup"] and _value(entry) is not None]
+    if not measured:
+        return []
+    best = max(measured, key=_value)
+    bar = best["speedup"]["ci_low"]
+    if bar is None:
+        return [best["arm"]]
+    return [
+        entry["arm"]
+        for entry in measured
+        if entry is best or (entry["speedup"]["ci_high"] or 0.0) >= bar
+    ]
+
+
+def _value(entry: Entry) -> Any:
+    return entry["speedup"]["value"]
+
+
+def _standing(entry: Entry) -> tuple[bool, float]:
+    return entry["verdict"] == "HELPS", _value(entry)
+
+
+def _overall(verdicts: list[str]) -> str:
+    """Return the verdict of a run whose cells have `verdicts`."""
+    if {"HELPS", "HURTS"} <= set(verdicts):
+        return "MIXED"
+    for verdict in ("HELPS", "HURTS", "UNPROVEN"):
+        if verdict in verdicts:
+            return verdict
+    return "NEUTRAL"
+
+
+def _where(best: dict[str, Entry]) -> str:
+    """Say how much in the best cell, and in the worst where there are several."""
+    ordered = sorted(best.values(), key=_value)
+    top = _figure(ordered[-1])
+    if len(ordered) == 1:
+        return top
+    low = _figure(ordered[0])
+    return f"{top} at best, {low} at worst; of {len(best)} cells it {_counts(best)}"
+
+
+def _figure(entry: Entry) -> str:
+    """Return "3.90x (3.71-4.12) on sample-code at batch 1 with block 16"."""
+    speedup, cell = entry["speedup"], entry["cell"]
+    text = f"{speedup['value']:.2f}x"
+    if speedup["ci_low"] is not None:
+        text += f" ({speedup['ci_low']:.2f}-{speedup['ci_high']:.2f})"
+    text += f" on {cell['workload']} at batch {cell['batch_size']}"
+    if cell["context_length"] is not None:
+        text += f", context {cell['context_length']}"
+    if cell["temperature"]:
+        text += f", temperature {cell['temperature']:g}"
+    block = entry["block_size"]
+    return f"{text} with block {block}" if block is not None else f"{text} ({entry['arm']})"
+
+
+def _counts(best: dict[str, Entry]) -> str:
+    """Return "helps in 3, hurts in 1"."""
+    verdicts = [entry["verdict"] for entry in best.values()]
+    return ", ".join(
+        f"{VERBS[verdict]} in {verdicts.count(verdict)}"
+        for verdict in ("HELPS", "NEUTRAL", "HURTS", "UNPROVEN")
+        if verdict in verdicts
+    )
+
+
+def _choice(entries: list[Entry]) -> str:
+    """Say which arms of the best cell cannot be told from the best."""
+    arms = best_arms(entries)
+    return f" There {', '.join(arms)} cannot be told apart." if len(arms) > 1 else ""

@@ -1,0 +1,62 @@
+"""Is the text unchanged? Output ids of an arm against the baseline's, same request, same round.
+
+A difference is counted as `different` and judged by nobody here: whether it was a near-tie of two logits or a wrong
+token can be told only by scoring both texts again, and `near_tie` and `wrong` stay null until that was done. Where
+every compared output is identical there is nothing to judge, and `wrong` is 0. The control compares the baseline with
+itself across rounds: the floor of this machine.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dflash_bench.analysis.frames import Sample
+from dflash_bench.analysis.pairs import matched
+
+SHOWN = 3  # first divergences that are listed
+
+
+def compare(baseline: Sample, arm: Sample) -> dict[str, Any]:
+    """Return how many outputs were compared, identical and different, and the first divergences."""
+    left, right = matched(_known(baseline), _known(arm))
+    differs = left["ids"].to_numpy() != right["ids"].to_numpy()
+    different = int(differs.sum())
+    return {
+        "compared": len(left),
+        "identical": len(left) - different,
+        "near_tie": None,
+        "wrong": 0 if len(left) and not different else None,
+        "different": different,
+        "first_divergences": _divergences(left[differs].head(SHOWN), right[differs].head(SHOWN)),
+    }
+
+
+def control(baseline: Sample) -> dict[str, int]:
+    """Compare the baseline's later rounds with its first, request by request."""
+    known = _known(baseline).sort_values("round", kind="stable")
+    first = known.drop_duplicates("asked").set_index("asked")["ids"]
+    later = known[known.duplicated("asked")]
+    same = later["ids"].to_numpy() == first[later["asked"]].to_numpy()
+    return {"control_compared": len(later), "control_identical": int(same.sum())}
+
+
+def divergence(left: bytes, right: bytes) -> int:
+    """Return the position of the first output token that differs; where one text ends early, its end."""
+    ids, others = (np.frombuffer(side, dtype=np.intc) for side in (left, right))
+    shared = min(len(ids), len(others))
+    unequal = np.flatnonzero(ids[:shared] != others[:shared])
+    return int(unequal[0]) if len(unequal) else shared
+
+
+def _divergences(left: pd.DataFrame, right: pd.DataFrame) -> list[dict[str, Any]]:
+    columns = (left["request"], left["round"], left["ids"], right["ids"])
+    return [
+        {"request": request, "round": number, "position": divergence(ids, others)}
+        for request, number, ids, others in zip(*(c.tolist() for c in columns), strict=True)
+    ]
+
+
+def _known(sample: Sample) -> pd.DataFrame:
+    """Return the answered requests whose output ids were recorded."""
+    return sample.answered[sample.answered["ids"].notna()]

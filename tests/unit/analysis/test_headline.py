@@ -1,0 +1,110 @@
+"""The run in one sentence."""
+
+from typing import Any
+
+from dflash_bench.analysis.headline import best_arms, headline
+
+
+def entry(
+    verdict: str | None,
+    value: float | None,
+    *,
+    workload: str = "sample-code",
+    batch: int = 1,
+    block: int = 16,
+    half: float = 0.1,
+    **changes: Any,
+) -> dict[str, Any]:
+    low, high = (None, None) if value is None else (value - half, value + half)
+    return {
+        "cell": {
+            "workload": workload,
+            "batch_size": batch,
+            "context_length": None,
+            "temperature": 0.0,
+        },
+        "cell_id": f"{workload}.b{batch}.t0",
+        "arm": f"dflash-b{block}",
+        "method": "dflash",
+        "block_size": block,
+        "speedup": {"value": value, "ci_low": low, "ci_high": high},
+        "simulated": False,
+        "verdict": verdict,
+    } | changes
+
+
+BASELINE = entry(None, None, arm="ar", method="ar", block_size=None, speedup=None)
+
+
+def test_one_cell() -> None:
+    found = headline([BASELINE, entry("HELPS", 3.9)])
+    assert found == {
+        "verdict": "HELPS",
+        "sentence": "DFlash helps: 3.90x (3.80-4.00) on sample-code at batch 1 with block 16.",
+    }
+
+
+def test_several_cells_give_best_worst_and_counts() -> None:
+    found = headline(
+        [entry("HELPS", 3.9), entry("HELPS", 1.2, batch=4), entry("UNPROVEN", 1.0, workload="chat")]
+    )
+    assert found["verdict"] == "HELPS"
+    assert found["sentence"] == (
+        "DFlash helps: 3.90x (3.80-4.00) on sample-code at batch 1 with block 16 at best, "
+        "1.00x (0.90-1.10) on chat at batch 1 with block 16 at worst; "
+        "of 3 cells it helps in 2, is not proven to help in 1."
+    )
+
+
+def test_a_cell_counts_by_its_best_block_and_best_is_a_set() -> None:
+    blocks = [entry("HELPS", 3.9), entry("HELPS", 3.75, block=8), entry("HURTS", 0.8, block=4)]
+    found = headline(blocks)
+    assert found["verdict"] == "HELPS"
+    assert found["sentence"].endswith("There dflash-b16, dflash-b8 cannot be told apart.")
+    assert best_arms(blocks) == ["dflash-b16", "dflash-b8"]
+
+
+def test_an_arm_that_helps_stands_for_its_cell_before_a_faster_unproven_one() -> None:
+    found = headline([entry("UNPROVEN", 4.0), entry("HELPS", 3.0, block=8)])
+    assert found["verdict"] == "HELPS"
+    assert "3.00x" in found["sentence"]
+
+
+def test_help_here_and_hurt_there_is_mixed() -> None:
+    found = headline([entry("HELPS", 2.0), entry("HURTS", 0.7, batch=4)])
+    assert found["verdict"] == "MIXED"
+    assert found["sentence"].startswith("DFlash helps here and hurts there: 2.00x")
+
+
+def test_the_primary_cell_decides() -> None:
+    cells = [entry("HURTS", 0.7, batch=4), entry("HELPS", 2.0)]
+    found = headline(cells, primary="sample-code.b4.t0")
+    assert found["verdict"] == "HURTS"
+    assert found["sentence"] == (
+        "DFlash hurts: 0.70x (0.60-0.80) on sample-code at batch 4 with block 16. "
+        "Of all 2 cells it helps in 1, hurts in 1."
+    )
+
+
+def test_context_and_temperature_are_named_where_they_are_set() -> None:
+    cell = {"workload": "w", "batch_size": 1, "context_length": 1024, "temperature": 0.8}
+    found = headline([entry("NEUTRAL", 1.0, cell=cell)])
+    assert "on w at batch 1, context 1024, temperature 0.8 with block 16" in found["sentence"]
+    assert found["sentence"].startswith("DFlash makes no difference")
+
+
+def test_nothing_measured_is_unproven() -> None:
+    assert headline([BASELINE])["verdict"] == "UNPROVEN"
+    assert headline([entry("UNPROVEN", None)])["verdict"] == "UNPROVEN"
+    assert best_arms([BASELINE]) == []
+
+
+def test_an_arm_without_an_interval_is_best_alone() -> None:
+    bare = entry("UNPROVEN", 2.0)
+    bare["speedup"] = {"value": 2.0, "ci_low": None, "ci_high": None}
+    assert best_arms([bare, entry("HELPS", 1.9, block=8)]) == ["dflash-b16"]
+    assert "2.00x on sample-code" in headline([bare])["sentence"]
+
+
+def test_simulated_results_are_labelled() -> None:
+    assert headline([entry("HELPS", 2.0, simulated=True)])["sentence"].startswith("SIMULATED. ")
