@@ -1,0 +1,47 @@
+"""What `sweep --dry-run` prints: the grid, the arms, and the order of every visit."""
+
+from typing import Any
+
+
+def plan_text(plan: dict[str, Any]) -> str:
+    """Return the plan as text for a person."""
+    measured = [visit for visit in plan["visits"] if visit["role"] == "measure"]
+    lines = [
+        f"{plan['name']} on runner {plan['runner']}: {len(plan['cells'])} cells x {len(plan['arms'])} arms"
+        f" x {plan['rounds']} rounds = {len(measured)} measured visits"
+        f" ({len(plan['visits'])} with warm-up and controls); baseline {plan['baseline']}.",
+        "",
+        "arms",
+        *(f"  {_arm(arm)}" for arm in plan["arms"].values()),
+        "",
+        "cells, and the order of the arms in each round (round 0 is discarded)",
+    ]
+    for cell in plan["cells"]:
+        lines.append(f"  {cell}")
+        for number in range(plan["rounds"] + 1):
+            order = [
+                visit["arm"]
+                for visit in plan["visits"]
+                if visit["cell"] == cell
+                and visit["round"] == number
+                and visit["id"].startswith(cell)
+            ]
+            lines.append(f"    round {number}: {' '.join(order)}")
+    if plan["unsupported"]:
+        lines += ["", "not supported by this runner"]
+        lines += [
+            f"  {entry['arm']} in {entry['cell']}: {entry['reason']}"
+            for entry in plan["unsupported"]
+        ]
+    return "\n".join(lines)
+
+
+def _arm(arm: dict[str, Any]) -> str:
+    if arm["method"] == "ar":
+        return f"{arm['name']}: method ar"
+    block = (
+        f"block_size {arm['block_size']}, num_draft_tokens {arm['num_draft_tokens']}"
+        if arm["block_size"]
+        else "block_size as the checkpoint says"
+    )
+    return f"{arm['name']}: method {arm['method']}, draft {arm['draft']}, {block}"

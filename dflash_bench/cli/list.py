@@ -1,0 +1,39 @@
+"""`dflash-bench list KIND`: the runners, methods, workloads or models that this installation knows by a bare name."""
+
+from collections.abc import Iterator
+
+import click
+
+KINDS = ("runners", "methods", "workloads", "models")
+
+
+@click.command(name="list")
+@click.argument("kind", type=click.Choice(KINDS))
+def command(kind: str) -> None:
+    """List what can be named in a config: KIND is runners, methods, workloads or models."""
+    rows = list(_rows(kind))
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        click.echo(f"{name:<{width}}  {text}")
+
+
+def _rows(kind: str) -> Iterator[tuple[str, str]]:
+    if kind == "runners":
+        from dflash_bench.runners.registry import recipes
+
+        yield from ((recipe.name, f"{recipe.title}: {recipe.targets}") for recipe in recipes())
+    elif kind == "methods":
+        from dflash_bench.engine.registry import methods
+
+        yield from methods().items()
+    elif kind == "workloads":
+        from dflash_bench.assets import names
+        from dflash_bench.workloads.workload import load_workload
+
+        for name in names("workloads"):
+            workload = load_workload(name)
+            yield name, f"{workload.title} ({workload.licence})"
+    else:
+        from dflash_bench.lab.catalogue import models
+
+        yield from ((model.name, f"{model.role}: {model.description}") for model in models())

@@ -1,0 +1,78 @@
+"""One visit: an arm is asked all requests of a cell, and every answer is written down as it comes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from dflash_bench.plan import Cell, Visit
+from dflash_bench.records.machine import load_average
+from dflash_bench.records.schema import RequestRecord, VisitEnd, VisitStart
+from dflash_bench.records.store import Writer
+from dflash_bench.run.observer import Observer
+from dflash_bench.runners.base import Answer, Request, Session
+from dflash_bench.workloads.prompts import Prompt
+
+
+def make_visit(
+    visit: Visit,
+    attempt: int,
+    cell: Cell,
+    session: Session,
+    requests: Sequence[Request],
+    prompts: dict[str, Prompt],
+    writer: Writer,
+    observer: Observer,
+) -> float:
+    """Make `visit` and return its wall seconds; it counts once its `visit_end` is on disk."""
+    writer.write(_start(visit, attempt))
+    observer.visit_begins(visit)
+    failed = 0
+    for answer in session.run(requests, cell.batch_size, cell.temperature):
+        writer.write(_record(visit, attempt, answer, prompts[answer.request]))
+        failed += answer.error is not None
+        observer.answered(visit)
+    totals = session.totals()
+    writer.write(
+        VisitEnd(
+            visit=visit.id,
+            attempt=attempt,
+            requests=len(requests),
+            failed=failed,
+            load_average=load_average(),
+            **asdict(totals),
+        )
+    )
+    writer.sync()
+    observer.visit_ends(visit, totals.wall_s)
+    return totals.wall_s
+
+
+def _start(visit: Visit, attempt: int) -> VisitStart:
+    return VisitStart(
+        visit=visit.id,
+        attempt=attempt,
+        cell=visit.cell,
+        arm=visit.arm,
+        round=visit.round,
+        role=visit.role,
+        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        load_average=load_average(),
+    )
+
+
+def _record(visit: Visit, attempt: int, answer: Answer, prompt: Prompt) -> RequestRecord:
+    fields: dict[str, Any] = {
+        name: getattr(answer, name)
+        for name in RequestRecord.model_fields
+        if hasattr(answer, name) and name != "kind"
+    }
+    ids = answer.output_ids
+    return RequestRecord(
+        visit=visit.id,
+        attempt=attempt,
+        prompt_sha256=prompt.sha256,
+        prompt_tokens=len(prompt.ids),
+        output_tokens=len(ids) if ids is not None else None,
+        **fields,
+    )

@@ -1,0 +1,1 @@
+"""The backends, one file each, behind one protocol (`base.py`)."""

@@ -1,0 +1,242 @@
+"""Our own engine in this process: every method in one loop, so that arms differ in the drafting alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dflash_bench.errors import ConfigError, did_you_mean
+from dflash_bench.plan import Cell, PlannedArm
+from dflash_bench.records.machine import sha256_files
+from dflash_bench.records.schema import Share, Steps
+from dflash_bench.runners.base import Answer, Request, Session, Totals
+from dflash_bench.runners.device import check_device, device_name, require_torch
+from dflash_bench.runners.stop import stop_finder
+from dflash_bench.spec import Spec
+
+if TYPE_CHECKING:
+    from dflash_bench.engine.methods.base import Drafter
+    from dflash_bench.engine.target import Target
+    from dflash_bench.engine.trace import RequestTrace, VisitTrace
+    from dflash_bench.runners.tokenizer import TargetTokenizer
+
+
+def make(spec: Spec) -> "ReferenceRunner":
+    """Return the runner; a method that the engine does not know is refused."""
+    from dflash_bench.engine.registry import methods
+
+    for name, arm in spec.arms.items():
+        if arm.method not in methods():
+            raise ConfigError(
+                f"arms.{name}.method: the runner reference has no method '{arm.method}'.",
+                remedy=did_you_mean(arm.method, methods()),
+            )
+        if arm.method != "ar" and arm.draft is None:
+            raise ConfigError(
+                f"arms.{name}.draft: is missing; method '{arm.method}' needs a drafter.",
+                remedy="Write draft: with a model of ours (lab), a folder or a hub id.",
+            )
+    return ReferenceRunner(spec)
+
+
+class ReferenceRunner:
+    """One target in memory, shared by all arms."""
+
+    name = "reference"
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._folders: dict[str, Path] = {}
+        self._loaded: dict[object, Any] = {}
+
+    def refusal(self, arm: PlannedArm, cell: Cell) -> str | None:
+        """Every method runs at every batch size."""
+        return None
+
+    def start(self) -> None:
+        """Set the threads, load the target and its tokenizer.
+
+        The thread count is the config's: on a shared machine more threads than free cores make every
+        barrier wait, and AR, which has the most barriers per token, looks slower than it is.
+        """
+        require_torch()
+        import torch
+
+        from dflash_bench.engine.hub import local_folder
+        from dflash_bench.engine.target import Target
+        from dflash_bench.lab.catalogue import resolve
+        from dflash_bench.runners.tokenizer import TargetTokenizer
+
+        spec = self._spec
+        check_device(spec.device)
+        torch.set_num_threads(spec.threads)
+        folder = local_folder(resolve(spec.target, "target"))
+        self._folders["target"] = folder
+        self._target: Target = Target.load(folder, getattr(torch, spec.dtype), spec.device)
+        self._tokenizer: TargetTokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
+
+    @property
+    def tokenizer(self) -> "TargetTokenizer":
+        """The target's tokenizer."""
+        return self._tokenizer
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence that the target takes, in tokens."""
+        return self._target.max_positions
+
+    def models(self) -> dict[str, dict[str, Any]]:
+        """Return the folder and the file hashes of the target and of each drafter that was opened."""
+        return {
+            role: {"folder": str(folder), "sha256": _hashes(folder)}
+            for role, folder in self._folders.items()
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return what shapes a time: device, dtype, threads, attention, and how text is rendered."""
+        import torch
+
+        return {
+            "name": self.name,
+            "device": str(self._target.device),
+            "device_name": device_name(self._spec.device),
+            "dtype": self._spec.dtype,
+            "threads": torch.get_num_threads(),
+            "attention": "sdpa",
+            "graph_mode": None,
+            "chat_template": self._tokenizer.has_chat_template,
+        }
+
+    def open(self, arm: PlannedArm) -> Session:
+        """Build the arm's drafter; arms of one checkpoint share its weights."""
+        from dflash_bench.engine.hub import local_folder
+        from dflash_bench.engine.registry import build
+        from dflash_bench.lab.catalogue import resolve
+
+        settings: dict[str, object] = {"block_size": arm.block_size}
+        if arm.draft is not None:
+            folder = local_folder(resolve(arm.draft, "dflash"))
+            self._folders[f"draft {arm.draft}"] = folder
+            settings["draft"] = folder
+        try:
+            drafter = build(arm.method, self._target, settings, self._loaded)
+        except ConfigError as error:
+            raise ConfigError(f"arms.{arm.name}: {error.message}", remedy=error.remedy) from error
+        return ReferenceSession(self._target, drafter, self._tokenizer, self._spec.sampling.seed)
+
+    def stop(self) -> None:
+        """Let go of the models."""
+        self._loaded.clear()
+
+
+class ReferenceSession:
+    """A target with one drafter."""
+
+    def __init__(
+        self, target: "Target", drafter: "Drafter", tokenizer: "TargetTokenizer", seed: int
+    ) -> None:
+        self._target = target
+        self._drafter = drafter
+        self._tokenizer = tokenizer
+        self._seed = seed
+        self._totals: Totals | None = None
+
+    def run(
+        self, requests: Sequence[Request], batch_size: int, temperature: float
+    ) -> Iterator[Answer]:
+        """Generate for all requests; yield each answer as its request ends."""
+        from dflash_bench.engine import request as engine
+        from dflash_bench.engine.clock import Clock, TimedDrafter, TimedTarget, measured
+        from dflash_bench.engine.loop import generate
+        from dflash_bench.engine.sampling import Sampling
+        from dflash_bench.engine.trace import Ledger
+
+        asked = [
+            engine.Request(
+                id=request.id,
+                prompt=request.prompt,
+                max_new_tokens=request.max_new_tokens,
+                stop_ids=self._target.eos_ids,
+                key=request.key,
+                find_stop=stop_finder(self._tokenizer, request.stop),
+            )
+            for request in requests
+        ]
+        clock = Clock(self._target.device)
+        events = generate(
+            TimedTarget(self._target, clock),
+            TimedDrafter(self._drafter, clock),
+            asked,
+            batch_size=batch_size,
+            sampling=Sampling(temperature, self._seed),
+        )
+        ledger = Ledger(asked, batch_size)
+        _forget_peak_memory(self._target)
+        for timed in measured(events, clock):
+            for ended in ledger.take(timed):
+                yield _answer(ended, self._tokenizer)
+        self._totals = _totals(ledger.total(), self._target)
+
+    def totals(self) -> Totals:
+        """Return the totals of the last finished `run`."""
+        if self._totals is None:
+            raise RuntimeError("totals() before a run was finished")
+        return self._totals
+
+    def close(self) -> None:
+        """Nothing is held that the runner does not hold."""
+
+
+def _answer(trace: "RequestTrace", tokenizer: "TargetTokenizer") -> Answer:
+    share = trace.window
+    return Answer(
+        request=trace.id,
+        output_ids=tuple(trace.output),
+        output_text=tokenizer.decode(trace.output),
+        finish_reason=trace.finish_reason,
+        ttft_s=trace.ttft_s,
+        e2e_s=trace.e2e_s,
+        draft_prefill_s=trace.draft_prefill_s,
+        steps=Steps(
+            drafted=tuple(trace.drafted),
+            accepted=tuple(trace.accepted),
+            committed=tuple(trace.committed),
+            cut=tuple(trace.cut),
+        ),
+        window=Share(**{name: getattr(share, name) for name in Share.model_fields}),
+    )
+
+
+def _totals(visit: "VisitTrace", target: "Target") -> Totals:
+    return Totals(
+        wall_s=visit.wall_s,
+        cpu_s=visit.cpu_s,
+        window_wall_s=visit.window_wall_s,
+        window_cpu_s=visit.window_cpu_s,
+        occupancy=visit.occupancy,
+        steps=visit.steps,
+        row_steps=visit.row_steps,
+        peak_memory_bytes=_peak_memory(target),
+        kv_bytes_per_token=target.kv_bytes_per_token(),
+    )
+
+
+def _forget_peak_memory(target: "Target") -> None:
+    if target.device.type == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(target.device)
+
+
+def _peak_memory(target: "Target") -> int | None:
+    """Return the peak of the visit on a GPU. A CPU process has one peak for all arms: not measured."""
+    if target.device.type != "cuda":
+        return None
+    import torch
+
+    return int(torch.cuda.max_memory_allocated(target.device))
+
+
+def _hashes(folder: Path) -> Mapping[str, str]:
+    return sha256_files(
+        path for path in folder.iterdir() if path.suffix in {".json", ".safetensors"}
+    )

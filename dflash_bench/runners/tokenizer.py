@@ -1,0 +1,59 @@
+"""The target's own tokenizer: one place where chats become text and text becomes tokens, for all arms."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from dflash_bench.errors import ConfigError
+from dflash_bench.workloads.prompts import Message
+
+
+class TargetTokenizer:
+    """Wraps the Hugging Face tokenizer in a target's folder; `template_kwargs` go to its chat template."""
+
+    def __init__(self, folder: Path, template_kwargs: Mapping[str, Any]) -> None:
+        """Load it; raises ConfigError if the folder holds none."""
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(
+                f"target: {folder} holds no tokenizer that can be loaded: {reason}",
+                remedy="Put the model's tokenizer.json and tokenizer_config.json there.",
+            ) from error
+        self._template_kwargs = dict(template_kwargs)
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether `render` follows the model's own chat template, or joins the messages plainly."""
+        return bool(self._tokenizer.chat_template)
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return the chat as text that ends where the assistant's answer begins."""
+        if not self.has_chat_template:
+            return "\n\n".join(message["content"] for message in messages) + "\n\n"
+        text: str = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._template_kwargs,
+        )
+        return text
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`.
+
+        What the tokenizer puts in front of every text (Llama's BOS) is put there, unless a chat template
+        has spelled it out already.
+        """
+        bos = self._tokenizer.bos_token
+        spelled_out = bool(bos) and text.startswith(bos)
+        ids: list[int] = self._tokenizer(text, add_special_tokens=not spelled_out)["input_ids"]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of `ids`, special tokens included."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        return text

@@ -1,0 +1,37 @@
+"""A runner is found by name and imported on use."""
+
+from pathlib import Path
+
+import pytest
+
+from dflash_bench.errors import ConfigError
+from dflash_bench.runners.registry import make_runner, recipes
+from dflash_bench.spec import load_spec
+from tests.fakes.scripted import Scripted, write_spec
+
+
+def test_every_recipe_of_ours_can_be_read() -> None:
+    assert [recipe.name for recipe in recipes()] == ["reference"]
+
+
+def test_a_runner_from_outside_is_found(tmp_path: Path) -> None:
+    assert isinstance(make_runner(load_spec(write_spec(tmp_path))), Scripted)
+
+
+def test_an_unknown_runner_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no runner 'refrence'") as caught:
+        make_runner(load_spec(write_spec(tmp_path, runner="refrence")))
+    assert "Did you mean 'reference'?" in caught.value.remedy
+
+
+def test_an_unknown_method_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    arms = {"ar": {"method": "ar"}, "fast": {"method": "dflsh", "draft": "lab"}}
+    with pytest.raises(ConfigError, match=r"arms\.fast\.method: .* no method 'dflsh'") as caught:
+        make_runner(load_spec(write_spec(tmp_path, runner="reference", arms=arms)))
+    assert "Did you mean 'dflash'?" in caught.value.remedy
+
+
+def test_a_method_without_its_drafter_is_refused(tmp_path: Path) -> None:
+    arms = {"ar": {"method": "ar"}, "fast": {"method": "dflash"}}
+    with pytest.raises(ConfigError, match=r"arms\.fast\.draft: is missing"):
+        make_runner(load_spec(write_spec(tmp_path, runner="reference", arms=arms)))
