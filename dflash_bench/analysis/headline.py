@@ -19,7 +19,6 @@ VERBS = {
     "HELPS": "helps",
     "HURTS": "hurts",
     "NEUTRAL": "makes no difference",
-    "MIXED": "helps here and hurts there",
     "UNPROVEN": "is not proven to help",
 }
 Entry = dict[str, Any]
@@ -38,7 +37,7 @@ def headline(entries: Sequence[Entry], primary: str | None = None) -> dict[str, 
     best = best_by_cell([entry for entry in measured if entry["method"] == method])
     deciding = {primary: best[primary]} if primary in best else best
     verdict = _overall([entry["verdict"] for entry in deciding.values()])
-    sentence = f"{NAMES.get(method, method)} {VERBS[verdict]}: {_where(deciding)}."
+    sentence = f"{NAMES.get(method, method)} {_where(deciding)}."
     if len(deciding) < len(best):
         sentence += f" Of all {len(best)} cells it {_counts(best)}."
     chosen = max(deciding.values(), key=_value)
@@ -92,13 +91,16 @@ def _overall(verdicts: list[str]) -> str:
 
 
 def _where(best: dict[str, Entry]) -> str:
-    """Say how much in the best cell, and in the worst where there are several."""
+    """Say in how many cells it helps, hurts or neither, and by how much in the worst and in the best."""
     ordered = sorted(best.values(), key=_value)
-    top = _figure(ordered[-1])
+    verdicts = {entry["verdict"] for entry in ordered}
     if len(ordered) == 1:
-        return top
-    low = _figure(ordered[0])
-    return f"{top} at best, {low} at worst; of {len(best)} cells it {_counts(best)}"
+        return f"{VERBS[ordered[0]['verdict']]}: {_figure(ordered[0])}"
+    if len(verdicts) == 1:
+        counts = f"{VERBS[verdicts.pop()]} in all {len(best)} cells"
+    else:
+        counts = f"{_counts(best)} of {len(best)} cells"
+    return f"{counts}: from {_figure(ordered[0])} to {_figure(ordered[-1])}"
 
 
 def _figure(entry: Entry) -> str:
@@ -128,5 +130,7 @@ def _counts(best: dict[str, Entry]) -> str:
 
 def _choice(entries: list[Entry]) -> str:
     """Say which arms of the best cell cannot be told from the best."""
-    arms = best_arms(entries)
-    return f" There {', '.join(arms)} cannot be told apart." if len(arms) > 1 else ""
+    arms = sorted(best_arms(entries))
+    if len(arms) < 2:
+        return ""
+    return f" In the best cell {', '.join(arms[:-1])} and {arms[-1]} cannot be told apart."

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
 
 from dflash_bench.engine.hub import local_folder
 from dflash_bench.errors import ConfigError
@@ -39,6 +40,8 @@ def load_pretrained(
     folder = local_folder(path_or_id)
     model_type = _model_type(folder / "config.json")
     refuse_family(model_type, str(folder))
+    # Whoever runs us shows progress.
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,

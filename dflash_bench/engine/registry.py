@@ -33,16 +33,16 @@ def build(
     return _BUILDERS[method](target, settings, {} if loaded is None else loaded)
 
 
-def register(method: str, builder: Builder) -> None:
-    """Make `method` known; the name must be free."""
+def register(method: str, builder: Builder, title: str = "") -> None:
+    """Make `method` known; the name must be free. `title` says what it does, in a line."""
     if method in _BUILDERS:
         raise ValueError(f"method {method!r} is registered already")
-    _BUILDERS[method] = builder
+    _BUILDERS[method], _TITLES[method] = builder, title
 
 
-def methods() -> tuple[str, ...]:
-    """Return the names of all methods."""
-    return tuple(_BUILDERS)
+def methods() -> dict[str, str]:
+    """Return all methods by name, each with what it does."""
+    return {method: _TITLES.get(method, "") for method in _BUILDERS}
 
 
 def _build_ar(target: "Target", settings: Settings, loaded: Loaded) -> "Drafter":
@@ -76,3 +76,7 @@ def _build_dflash(target: "Target", settings: Settings, loaded: Loaded) -> "Draf
 
 
 _BUILDERS: dict[str, Builder] = {"ar": _build_ar, "dflash": _build_dflash}
+_TITLES = {
+    "ar": "plain decoding: the same loop with nothing drafted; the baseline",
+    "dflash": "a block-diffusion drafter fills a block of masks in one pass; needs draft:",
+}

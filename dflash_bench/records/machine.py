@@ -53,7 +53,12 @@ def git_commit(folder: Path) -> dict[str, Any] | None:
 
 def sha256_files(paths: Iterable[Path]) -> dict[str, str]:
     """Return the sha256 of each file, by its name."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
+    return {path.name: _sha256(path) for path in sorted(paths)}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _cpu_name() -> str | None:

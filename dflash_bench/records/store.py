@@ -6,13 +6,14 @@ is next opened for writing.
 """
 
 import fcntl
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
+
+from pydantic_core import from_json
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.records.schema import Line
@@ -71,18 +72,19 @@ def read_lines(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of `folder` as they were written; a cut last line is left out."""
     path = folder / FILE
     try:
-        stream = path.open(encoding="utf-8")
+        stream = path.open("rb")
     except FileNotFoundError:
         return
     with stream:
         for number, line in enumerate(stream, start=1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
+                # Twice as fast as the standard library's, and records are most of a report's time.
+                yield from_json(line)
+            except ValueError as error:
                 raise ConfigError(
-                    f"{path}, line {number}: is not a record: {error.msg}.",
+                    f"{path}, line {number}: is not a record: {error}.",
                     remedy="The file was edited or damaged; restore it from a copy.",
                 ) from None
 

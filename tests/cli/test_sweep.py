@@ -87,7 +87,7 @@ def test_a_dry_run_writes_nothing_and_needs_no_engine(tmp_path: Path) -> None:
 
 def test_a_dry_run_in_json_is_the_plan(tmp_path: Path) -> None:
     done = bench("sweep", write_spec(tmp_path), "--dry-run", "--format", "json")
-    assert [visit["role"] for visit in json.loads(done.stdout)["visits"]][0] == "control_first"
+    assert json.loads(done.stdout)["visits"][0]["role"] == "control_first"
 
 
 def test_prompts_on_the_command_line_override_the_spec(tmp_path: Path) -> None:

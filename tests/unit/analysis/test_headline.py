@@ -50,9 +50,9 @@ def test_several_cells_give_best_worst_and_counts() -> None:
     )
     assert found["verdict"] == "HELPS"
     assert found["sentence"] == (
-        "DFlash helps: 3.90x (3.80-4.00) on sample-code at batch 1 with block 16 at best, "
-        "1.00x (0.90-1.10) on chat at batch 1 with block 16 at worst; "
-        "of 3 cells it helps in 2, is not proven to help in 1."
+        "DFlash helps in 2, is not proven to help in 1 of 3 cells: "
+        "from 1.00x (0.90-1.10) on chat at batch 1 with block 16 "
+        "to 3.90x (3.80-4.00) on sample-code at batch 1 with block 16."
     )
 
 
@@ -60,7 +60,9 @@ def test_a_cell_counts_by_its_best_block_and_best_is_a_set() -> None:
     blocks = [entry("HELPS", 3.9), entry("HELPS", 3.75, block=8), entry("HURTS", 0.8, block=4)]
     found = headline(blocks)
     assert found["verdict"] == "HELPS"
-    assert found["sentence"].endswith("There dflash-b16, dflash-b8 cannot be told apart.")
+    assert found["sentence"].endswith(
+        "In the best cell dflash-b16 and dflash-b8 cannot be told apart."
+    )
     assert best_arms(blocks) == ["dflash-b16", "dflash-b8"]
 
 
@@ -73,7 +75,12 @@ def test_an_arm_that_helps_stands_for_its_cell_before_a_faster_unproven_one() ->
 def test_help_here_and_hurt_there_is_mixed() -> None:
     found = headline([entry("HELPS", 2.0), entry("HURTS", 0.7, batch=4)])
     assert found["verdict"] == "MIXED"
-    assert found["sentence"].startswith("DFlash helps here and hurts there: 2.00x")
+    assert found["sentence"].startswith("DFlash helps in 1, hurts in 1 of 2 cells: from 0.70x")
+
+
+def test_one_verdict_in_all_cells_is_said_once() -> None:
+    found = headline([entry("HELPS", 2.0), entry("HELPS", 3.0, batch=4)])
+    assert found["sentence"].startswith("DFlash helps in all 2 cells: from 2.00x")
 
 
 def test_the_primary_cell_decides() -> None:

@@ -20,7 +20,9 @@ def test_our_names_are_the_stems_of_our_files() -> None:
     assert {"gsm8k", "humaneval", "sample-math"} <= set(names("workloads"))
 
 
-@pytest.mark.parametrize("path", ["./a", "a/b", "mine.yaml", "mine.jsonl", "mine.jsonl.gz", "a.json"])
+@pytest.mark.parametrize(
+    "path", ["./a", "a/b", "mine.yaml", "mine.jsonl", "mine.jsonl.gz", "a.json"]
+)
 def test_what_looks_like_a_file_is_a_path(path: str) -> None:
     assert is_path(path)
 

@@ -7,9 +7,7 @@ from dflash_bench.run.estimate import TimeLeft
 
 
 def visit(cell: str, arm: str, number: int) -> Visit:
-    return Visit(
-        id=f"{cell}/r{number}/{arm}", cell=cell, arm=arm, round=number, role="measure"
-    )
+    return Visit(id=f"{cell}/r{number}/{arm}", cell=cell, arm=arm, round=number, role="measure")
 
 
 def test_nothing_is_claimed_before_anything_was_seen() -> None:

@@ -177,9 +177,7 @@ def test_a_run_killed_outright_is_finished_by_resume(tmp_path: Path) -> None:
     ended, _ = finished_visits(read_lines(folder))
     assert 0 < len(ended) < len(plan.visits)
 
-    subprocess.run(
-        [*command, str(folder), "--resume"], cwd=ROOT, check=True, capture_output=True
-    )
+    subprocess.run([*command, str(folder), "--resume"], cwd=ROOT, check=True, capture_output=True)
     ended, attempts = finished_visits(read_lines(folder))
     assert ended == {visit.id for visit in plan.visits}
     assert sum(attempts.values()) in (len(plan.visits), len(plan.visits) + 1)
