@@ -1,7 +1,7 @@
-"""How long a report takes: `python benchmarks/report.py [REQUESTS]` writes that many made-up records and reports on them.
+"""How long a report takes: `python benchmarks/report.py [REQUESTS]` makes up so many records and reports on them.
 
-Prints one JSON line: records, size, seconds and peak memory of `dflash-bench report`, a process of its own. The records are
-as large as real ones (about 100 tokens, 20 steps a request); their content is made up and says nothing about DFlash.
+Prints one JSON line: records, size, seconds and peak memory of `dflash-bench report`, a process of its own. The
+records are as large as real ones (about 100 tokens, 20 steps a request); they say nothing about DFlash.
 """
 
 import json

@@ -17,6 +17,7 @@ from dflash_bench.analysis.identities import (
     broken_positions,
     broken_records,
 )
+from dflash_bench.analysis.repetition import repetition
 from dflash_bench.analysis.stats import LogRatio, geometric_mean, per_prompt, per_round
 from dflash_bench.plan import Plan
 
@@ -51,6 +52,7 @@ def measures(sample: Sample, comparison: Comparison | None, seed: int) -> dict[s
         "step_time": metrics.step_time(sample),
         "peak_memory_bytes": metrics.largest(sample.visits["peak_memory_bytes"]),
         "kv_bytes_per_token": metrics.largest(sample.visits["kv_bytes_per_token"]),
+        "repetition": repetition(sample, comparison),
         "identities_broken": _identities(sample, comparison),
     }
 

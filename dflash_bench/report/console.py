@@ -17,6 +17,7 @@ def closing_lines(report: Report, page: Path | None = None) -> str:
     """Return the closing lines of a sweep; `page` is where the HTML report was written."""
     rows = [row for row in report.rows if not report.is_baseline(row)]
     parts = [measured(report), table([HEADER, *(_cells(row) for row in rows)]), report.sentence]
+    parts += [f"Note: {note}" for note in report.repetition_notes]
     if report.small_models:
         parts[-1] += "\nSmall models: the shape is real, its size says nothing about an 8B model."
     if report.simulated:

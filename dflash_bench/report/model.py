@@ -16,6 +16,7 @@ from dflash_bench.records.manifest import read_spec
 from dflash_bench.report.drift import Drift, read_drift
 from dflash_bench.report.facts import Fact, flatten
 from dflash_bench.report.group import Group, group_rows
+from dflash_bench.report.repetition import repetition_notes
 from dflash_bench.report.row import Row, read_row
 from dflash_bench.spec import Spec
 
@@ -60,6 +61,11 @@ class Report:
     def arms(self) -> tuple[str, ...]:
         """The arms that stand against the baseline, in the plan's order."""
         return tuple(name for name in self.plan.arms if name != self.plan.baseline)
+
+    @property
+    def repetition_notes(self) -> tuple[str, ...]:
+        """Sentences about groups of cells whose texts repeat themselves."""
+        return repetition_notes(self.groups)
 
     @property
     def small_models(self) -> bool:

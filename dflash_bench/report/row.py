@@ -48,6 +48,7 @@ class Row:
     tpot_p50_s: float | None
     occupancy: float | None
     lossless: Mapping[str, Any] | None
+    repetition: Mapping[str, Any] | None
     broken_identities: tuple[str, ...]
 
     @property
@@ -89,6 +90,7 @@ def read_row(entry: Mapping[str, Any]) -> Row:
         tpot_p50_s=(entry.get("tpot_s") or {}).get("p50"),
         occupancy=entry.get("occupancy"),
         lossless=entry.get("lossless"),
+        repetition=entry.get("repetition"),
         broken_identities=tuple(entry.get("identities_broken") or ()),
     )
 

@@ -50,9 +50,7 @@ def requests(runner: ReferenceRunner, texts: Sequence[str], **changes: Any) -> l
 
 def answers(runner: ReferenceRunner, arm: PlannedArm, texts: Sequence[str], batch: int) -> Any:
     session = runner.open(arm)
-    found = {
-        answer.request: answer for answer in session.run(requests(runner, texts), batch, 0.0)
-    }
+    found = {answer.request: answer for answer in session.run(requests(runner, texts), batch, 0.0)}
     return [found[f"r{number}"] for number in range(len(texts))], session.totals()
 
 
