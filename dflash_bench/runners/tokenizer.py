@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
 from dflash_bench.errors import ConfigError
@@ -23,6 +24,12 @@ class TargetTokenizer:
                 f"target: {folder} holds no tokenizer that can be loaded: {reason}",
                 remedy="Put the model's tokenizer.json and tokenizer_config.json there.",
             ) from error
+        taken = {"conversation", "tokenize", "add_generation_prompt"} & set(template_kwargs)
+        if taken:
+            raise ConfigError(
+                f"chat_template_kwargs.{min(taken)}: is set by dflash-bench, the same for all arms.",
+                remedy="Remove it; what the model's own template reads may stay.",
+            )
         self._template_kwargs = dict(template_kwargs)
 
     @property
@@ -34,12 +41,18 @@ class TargetTokenizer:
         """Return the chat as text that ends where the assistant's answer begins."""
         if not self.has_chat_template:
             return "\n\n".join(message["content"] for message in messages) + "\n\n"
-        text: str = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            **self._template_kwargs,
-        )
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                **self._template_kwargs,
+            )
+        except TemplateError as error:
+            raise ConfigError(
+                f"target: its chat template refuses a prompt: {error}.",
+                remedy="Send the prompts as `text`, or leave out the roles that the model does not know.",
+            ) from error
         return text
 
     def encode(self, text: str) -> list[int]:

@@ -1,65 +1,32 @@
-"""The statistical twin: data with a known truth, drawn many times, against the interval that we print.
-
-Prompts differ in how much a method helps them (log-normal, spread 0.3) and in length (spread 0.5, correlation -0.3 with
-the help); rounds differ by 3 % in their ratio. The truth is the workload's ratio of expectations, of which a log-normal
-has closed forms: no sample is asked what it should have been.
-"""
-
-from math import exp, log
+"""The interval of a speedup: what it covers, on data with a known truth, and what must not change it."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflash_bench.analysis.stats import LogRatio, Rate, Scope, log_ratio
+from dflash_bench.analysis.stats import LogRatio, Rate, log_ratio
+from tests.property.twin import MEDIAN_SPEEDUP, Twin
 
 DRAWS = 4000
-PROMPTS, ROUNDS = 48, 4
-SPREAD, LENGTH_SPREAD, CORRELATION, ROUND_SD = 0.3, 0.5, -0.3, 0.03
-MEDIAN_SPEEDUP = 2.0
-
-# E[N] / E[N / speedup] for log N, log speedup jointly normal: exp(mu - (var - 2 cov) / 2).
-TRUTH = exp(log(MEDIAN_SPEEDUP) - (SPREAD**2 - 2 * CORRELATION * SPREAD * LENGTH_SPREAD) / 2)
-
-
-def draw(random: np.random.Generator) -> tuple[Rate, Rate]:
-    """Return a workload's sample as baseline and arm: the same tokens [P, R], seconds with each round's noise."""
-    first, second = random.standard_normal((2, PROMPTS))
-    speedup = MEDIAN_SPEEDUP * np.exp(SPREAD * first)
-    correlated = CORRELATION * first + (1 - CORRELATION**2) ** 0.5 * second
-    tokens = np.repeat(100 * np.exp(LENGTH_SPREAD * correlated)[:, None], ROUNDS, axis=1)
-    # A log ratio of two noisy sides has the variance of both.
-    noise = np.exp(random.normal(0, ROUND_SD / 2**0.5, (2, ROUNDS)))
-    return Rate(tokens * noise[0], tokens), Rate(tokens / speedup[:, None] * noise[1], tokens)
-
-
-def coverage(scope: Scope, truth: float = TRUTH) -> float:
-    """Return how often the interval of `scope` holds `truth`."""
-    random = np.random.default_rng(7)
-    hits = 0
-    for _ in range(DRAWS):
-        found = log_ratio(*draw(random), scope)
-        low, high = (found and found.interval()) or (0.0, 0.0)
-        hits += low <= truth <= high
-    return hits / DRAWS
+TWIN = Twin()
 
 
 def test_the_interval_covers_the_workloads_ratio() -> None:
     # 20,000 draws put the coverage at 0.939. Then 4,000 draws have a standard deviation of 0.0038, and fall outside of
     # these bounds with a probability of 5e-8 (scipy.stats.binom); the seed is fixed besides.
-    assert 0.918 <= coverage("workload") <= 0.965
+    assert 0.918 <= TWIN.coverage("workload", DRAWS) <= 0.965
 
 
 def test_an_interval_from_rounds_alone_does_not() -> None:
     # It covers about 0.56, for what it is asked about does not vary with rounds. At 0.57 a share over 0.8 of 4,000
     # draws has a probability under 1e-100.
-    assert coverage("prompts") <= 0.8
+    assert TWIN.coverage("prompts", DRAWS) <= 0.8
 
 
 def test_the_twin_can_tell_a_wrong_truth() -> None:
     # The median prompt's speedup, 2.0, is not the workload's, 1.83: the interval must often miss it.
-    assert coverage("workload", truth=MEDIAN_SPEEDUP) <= 0.8
+    assert TWIN.coverage("workload", DRAWS, truth=MEDIAN_SPEEDUP) <= 0.8
 
 
 def rates(shape: tuple[int, int]) -> st.SearchStrategy[Rate]:
