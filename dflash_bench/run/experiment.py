@@ -14,7 +14,7 @@ from dflash_bench.plan import Plan, Visit
 from dflash_bench.records import manifest as manifests
 from dflash_bench.records.store import FILE, appending, disk_errors, finished_visits, read_lines
 from dflash_bench.run.observer import Observer
-from dflash_bench.run.prepare import Asked, Key, key_of, prepare
+from dflash_bench.run.prepare import Asked, Key, key_of, prepare, shortfalls
 from dflash_bench.run.provenance import describe
 from dflash_bench.run.visits import make_visit
 from dflash_bench.runners.base import Request, Runner, Session
@@ -47,6 +47,8 @@ def run(experiment: Experiment, observer: Observer, resume: bool = False) -> Non
     runner.start()
     try:
         asked = prepare(experiment.spec, experiment.plan, runner)
+        for sentence in shortfalls(asked, experiment.spec.design.prompts):
+            observer.says(sentence)
         sessions = {name: runner.open(arm) for name, arm in experiment.plan.arms.items()}
         _settle(folder, experiment, describe(experiment, asked))
         _make_visits(experiment, asked, sessions, observer)

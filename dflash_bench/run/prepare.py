@@ -73,6 +73,22 @@ def summary(asked: dict[Key, Asked]) -> dict[str, Any]:
     }
 
 
+def shortfalls(asked: dict[Key, Asked], wanted: int) -> list[str]:
+    """Say of each workload that has fewer prompts than `wanted`, and of each prompt left out, that it is so."""
+    said = []
+    for (workload, context), entry in asked.items():
+        kept, left_out = len(entry.shaped.prompts), entry.shaped.left_out
+        if left_out:
+            said.append(
+                f"{workload}: {left_out} prompts are longer than {context} tokens and left out."
+            )
+        if kept + left_out < wanted:
+            said.append(
+                f"{workload}: has {kept + left_out} prompts, fewer than the {wanted} asked for."
+            )
+    return said
+
+
 def _hash_of(prompts: list[Prompt]) -> str:
     return hashlib.sha256("".join(prompt.sha256 for prompt in prompts).encode()).hexdigest()
 

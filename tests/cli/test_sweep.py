@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,17 @@ def test_an_unknown_verb_is_refused_with_a_suggestion() -> None:
     done = bench("swep")
     assert done.returncode == 2
     assert "Did you mean 'sweep'?" in done.stderr
+
+
+def test_an_interrupt_ends_with_130_and_says_how_to_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    command = [sys.executable, "-m", "tests.fakes.cli", "sweep"]
+    command += [str(write_spec(tmp_path, target="slow")), "-o", str(folder)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not (folder / "records.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate()
+    assert process.returncode == 130
+    assert "--resume" in printed
+    assert "Traceback" not in printed

@@ -138,6 +138,22 @@ def test_a_failed_request_is_a_record_with_an_error(tmp_path: Path) -> None:
     assert {(line["requests"], line["failed"]) for line in ends} == {(6, 2)}
 
 
+class Listener(Silent):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def says(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+def test_fewer_prompts_than_asked_for_are_told(tmp_path: Path) -> None:
+    listener = Listener()
+    run(experiment(tmp_path, design={"prompts": 9, "rounds": 1}), listener)
+    assert listener.said == ["mine: has 6 prompts, fewer than the 9 asked for."]
+
+
 class StopAfter(Silent):
     """Stands for Ctrl-C: interrupts after so many answers."""
 
