@@ -52,17 +52,16 @@ def test_an_unknown_method_is_met_with_a_suggestion() -> None:
 
 
 def test_the_registry_is_open_but_names_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
-    registry.register("mine", registry._BUILDERS["ar"])
+    for table in ("_BUILDERS", "_TITLES"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    registry.register("mine", registry._BUILDERS["ar"], "like plain decoding")
     assert registry.build("mine", build_target(), {}).name == "ar"
-    assert "mine" in registry.methods()
+    assert registry.methods()["mine"] == "like plain decoding"
     with pytest.raises(ValueError, match="registered already"):
         registry.register("ar", registry._BUILDERS["ar"])
 
 
 def test_methods_can_be_listed_without_torch() -> None:
-    code = (
-        "import sys, dflash_bench.engine.registry as r; print(r.methods(), 'torch' in sys.modules)"
-    )
+    code = "import sys, dflash_bench.engine.registry as r; print(list(r.methods()), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "('ar', 'dflash') False"
+    assert done.stdout.strip() == "['ar', 'dflash'] False"

@@ -24,6 +24,7 @@ def test_a_chat_ends_where_the_answer_begins() -> None:
 
 def test_without_a_template_messages_are_joined_plainly() -> None:
     plain = tokenizer("markov")
+    plain._tokenizer.chat_template = None
     assert not plain.has_chat_template
     assert plain.render(ASKED) == "How many?\n\n"
 

@@ -1,0 +1,1 @@
+"""What the small models learn from: families of questions and answers, training and held-out rows kept apart."""
