@@ -44,6 +44,11 @@ class Interrupted(BenchError):
     exit_code = 130
 
 
+def printable(text: str) -> str:
+    """Return `text` without control characters: a name must not steer the terminal that shows it."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "Did you mean 'x'? Known: a, b, c." for an unknown `name`."""
     names = sorted(set(known))

@@ -39,7 +39,8 @@ class Cell(Frozen):
     def id(self) -> str:
         """A short stable name, such as `gsm8k.b4.c1024.t0`."""
         context = f".c{self.context_length}" if self.context_length else ""
-        return f"{self.workload}.b{self.batch_size}{context}.t{self.temperature:g}"
+        temperature = repr(self.temperature).removesuffix(".0")
+        return f"{self.workload}.b{self.batch_size}{context}.t{temperature}"
 
 
 class PlannedArm(Frozen):
@@ -94,7 +95,7 @@ Refusal = Callable[[PlannedArm, Cell], str | None]
 
 def make_plan(spec: Spec, refusal: Refusal = lambda arm, cell: None) -> Plan:
     """Lay out the grid of `spec`; `refusal(arm, cell)` says why a runner cannot do that, or None."""
-    arms = {arm.name: arm for arm in _arms(spec)}
+    arms = _by_name(spec)
     cells = {cell.id: cell for cell in _cells(spec)}
     unsupported = tuple(
         Unsupported(arm=arm.name, cell=cell.id, reason=reason)
@@ -138,6 +139,24 @@ def primary_cell(plan: Plan, primary: dict[str, Any] | None) -> str | None:
 def workload_name(reference: str) -> str:
     """Return the name that a workload has in results: a bare name itself, a file's name without its endings."""
     return Path(reference).name.partition(".")[0] if is_path(reference) else reference
+
+
+def _by_name(spec: Spec) -> dict[str, PlannedArm]:
+    """Return the arms by name; two of one name, or a baseline that became several, are refused."""
+    arms: dict[str, PlannedArm] = {}
+    for arm in _arms(spec):
+        if arm.name in arms:
+            raise ConfigError(
+                f"arms: two arms are called '{arm.name}' once sweep.block_size is filled in.",
+                remedy="Rename one of them: results are kept by name.",
+            )
+        arms[arm.name] = arm
+    if spec.baseline not in arms:
+        raise ConfigError(
+            f"design.baseline: '{spec.baseline}' became one arm per sweep.block_size.",
+            remedy="Give that arm a block_size of its own, so that there is one baseline.",
+        )
+    return arms
 
 
 def _arms(spec: Spec) -> Iterator[PlannedArm]:

@@ -1,7 +1,8 @@
 """What the user wrote: one YAML file, read safely, validated, frozen.
 
 An unknown key is an error with a suggestion, never a silently ignored setting: a benchmark that drops a mistyped option
-measures the default and calls it something else. Paths in a spec are relative to the file that names them.
+measures the default and calls it something else. Paths in a spec are relative to the file that names them, but for
+`output`, the results folder, which is relative to the current one, as `-o` is.
 """
 
 from pathlib import Path
@@ -18,6 +19,7 @@ SCHEMA_VERSION = 1
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 BlockSize = Annotated[int, Field(ge=2, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
@@ -33,6 +35,12 @@ class Arm(Part):
     method: str
     draft: str | None = None
     block_size: BlockSize | None = None
+
+    @model_validator(mode="after")
+    def _drafts_or_does_not(self) -> "Arm":
+        if self.method == "ar" and (self.draft is not None or self.block_size is not None):
+            raise ValueError("method ar drafts nothing, so draft and block_size have no meaning")
+        return self
 
 
 class Sweep(Part):
@@ -62,7 +70,7 @@ class SamplingSpec(Part):
     """How tokens are chosen, and when a request ends."""
 
     max_new_tokens: Positive = 128
-    seed: int = 0
+    seed: Seed = 0
     verify: Literal["match"] = "match"
 
 
@@ -75,7 +83,7 @@ class Design(Part):
     baseline: str | None = None
     scope: Literal["workload", "prompts"] = "workload"
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    seed: int = 0
+    seed: Seed = 0
     cooldown_s: Annotated[float, Field(ge=0, le=600)] = 0.0
     primary: dict[str, Any] | None = None
 
@@ -130,6 +138,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # `<<: *anchor` brings keys of another mapping; ours go before them
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 raise yaml.constructor.ConstructorError(
@@ -159,7 +169,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path}{line}: {error.problem}.", remedy="Mend the YAML there."
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is not YAML: {error}.", remedy="Mend the file.") from None
     if not isinstance(content, dict):
         raise ConfigError(
@@ -180,6 +190,17 @@ def load_spec(path: Path) -> Spec:
     return _anchored(spec, path.resolve().parent)
 
 
+# Pydantic speaks of Python's types; a spec is written in YAML.
+_EXPECTED = {
+    "tuple_type": "must be a list, such as [8] or [4, 8]",
+    "dict_type": "must be a mapping, such as {key: value}",
+    "model_type": "must be a mapping, such as {key: value}",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+}
+
+
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """Turn one of pydantic's findings into a sentence: the key, the value, and what was expected.
 
@@ -194,7 +215,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         return f"{key}: is not a known key. {did_you_mean(str(where[-1]), known)}"
     if finding["type"] == "missing":
         return f"{key}: is missing."
-    message = finding["msg"].removeprefix("Value error, ")
+    message = _EXPECTED.get(finding["type"], finding["msg"].removeprefix("Value error, "))
     if not where:
         return f"{message}."
     return f"{key}: {message}; found {finding['input']!r}."
@@ -219,17 +240,18 @@ def _keys_at(model: type[BaseModel], where: list[Any]) -> list[str]:
 def _anchored(spec: Spec, base: Path) -> Spec:
     """Make the user's paths absolute: they are relative to the spec's folder."""
 
+    def placed(value: str) -> str:
+        return str((base / Path(value).expanduser()).resolve())
+
     def anchored(value: str) -> str:
-        return str((base / value).resolve()) if _is_file_path(value) else value
+        return placed(value) if _is_file_path(value) else value
 
     arms = {
         name: arm.model_copy(update={"draft": anchored(arm.draft) if arm.draft else None})
         for name, arm in spec.arms.items()
     }
-    workloads = tuple(
-        str((base / value).resolve()) if is_path(value) else value for value in spec.workloads
-    )
-    data_dir = str((base / spec.data_dir).resolve()) if spec.data_dir else None
+    workloads = tuple(placed(value) if is_path(value) else value for value in spec.workloads)
+    data_dir = placed(spec.data_dir) if spec.data_dir else None
     return spec.model_copy(
         update={
             "arms": arms,

@@ -46,7 +46,7 @@ def analyse(
     tables = read_tables(lines)
     primary = primary_cell(plan, spec.design.primary)
     entries, comparisons = _entries(plan, spec, tables, simulated)
-    _judge(entries, comparisons, primary, spec.design.delta)
+    _judge(entries, comparisons, plan.baseline, primary, spec.design.delta)
     cells = list(entries.values())
     verdicts = {
         "schema_version": SCHEMA_VERSION,
@@ -92,7 +92,11 @@ def _entries(
 
 
 def _judge(
-    entries: Entries, comparisons: Mapping[Key, Comparison], primary: str | None, delta: float
+    entries: Entries,
+    comparisons: Mapping[Key, Comparison],
+    baseline: str,
+    primary: str | None,
+    delta: float,
 ) -> None:
     """Write verdict and reason into the entries; a baseline's stay null."""
     claims: dict[Key, Claim] = {
@@ -105,6 +109,8 @@ def _judge(
     for key, found in comparisons.items():
         entry, claim = entries[key], adjusted.get(key)
         different = entry["lossless"]["different"]
+        # What is wrong with the baseline is wrong with every comparison.
+        broken = entry["identities_broken"] + entries[key[0], baseline]["identities_broken"]
         evidence = Evidence(
             ratio=found.speedup,
             claim=claim,
@@ -117,8 +123,9 @@ def _judge(
             compared=entry["lossless"]["compared"],
             different=different,
             comparisons=1 if key[0] == primary else others,
+            broken=tuple(broken),
         )
-        entry["verdict"] = decide(claim, evidence.rounds, different)
+        entry["verdict"] = decide(claim, evidence.rounds, different, len(broken))
         entry["verdict_reason"] = reason(entry["verdict"], evidence)
 
 

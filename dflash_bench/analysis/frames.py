@@ -95,13 +95,19 @@ def read_tables(lines: Iterable[Mapping[str, Any]]) -> Tables:
                 starts.append([line[name] for name in (*KEY, *VISIT)])
             elif line["kind"] == "visit_end":
                 ends.append([line.get(name) for name in (*KEY, *END)])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InfrastructureError(
                 f"records.jsonl, line {number}: is not a whole record ({type(error).__name__}: {error}).",
                 remedy="The file was edited or damaged; restore it from a copy.",
             ) from error
-    visits = _visits(starts, ends)
-    return Tables(visits, _requests(requests, visits), steps.build())
+    try:
+        visits = _visits(starts, ends)
+        return Tables(visits, _requests(requests, visits), steps.build())
+    except (TypeError, ValueError) as error:
+        raise InfrastructureError(
+            f"records.jsonl: a field holds something else than it should: {error}.",
+            remedy="The file was edited or damaged; restore it from a copy.",
+        ) from error
 
 
 def _request_row(line: Mapping[str, Any], steps: StepsBuilder) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ def headline(entries: Sequence[Entry], primary: str | None = None) -> dict[str, 
         sentence += f" Of all {len(best)} cells it {_counts(best)}."
     chosen = max(deciding.values(), key=_value)
     sentence += _choice([entry for entry in measured if entry["cell_id"] == chosen["cell_id"]])
+    sentence += _differing(measured)
     simulated = "SIMULATED. " if chosen["simulated"] else ""
     return {"verdict": verdict, "sentence": simulated + sentence}
 
@@ -126,6 +127,13 @@ def _counts(best: dict[str, Entry]) -> str:
         for verdict in ("HELPS", "NEUTRAL", "HURTS", "UNPROVEN")
         if verdict in verdicts
     )
+
+
+def _differing(entries: Sequence[Entry]) -> str:
+    """Say how many outputs differ from the baseline's, if any do: a faster arm with another text is no faster arm."""
+    compared = sum(entry["lossless"]["compared"] for entry in entries)
+    different = sum(entry["lossless"]["different"] for entry in entries)
+    return f" {different} of {compared} outputs differ from the baseline's." if different else ""
 
 
 def _choice(entries: list[Entry]) -> str:

@@ -26,6 +26,7 @@ class Evidence:
     compared: int
     different: int
     comparisons: int
+    broken: tuple[str, ...] = ()
 
 
 def reason(verdict: Verdict, evidence: Evidence) -> str:
@@ -64,6 +65,8 @@ def _step_cost(evidence: Evidence) -> str:
 
 def _what_is_missing(ratio: LogRatio, evidence: Evidence) -> str:
     claim = evidence.claim
+    if evidence.broken:
+        return f"The records contradict themselves: {evidence.broken[0]}."
     if evidence.rounds < MIN_ROUNDS:
         return f"A verdict needs {MIN_ROUNDS} rounds; there are {evidence.rounds}."
     if claim is None:

@@ -63,9 +63,13 @@ def adjusted_claims(claims: Mapping[Key, Claim], primary: str | None) -> dict[Ke
     }
 
 
-def decide(claim: Claim | None, rounds: int, different: int) -> Verdict:
-    """Return the verdict: that of an adjusted `claim`, if it is significant and may be made."""
-    if claim is None or claim.p > ALPHA or rounds < MIN_ROUNDS:
+def decide(claim: Claim | None, rounds: int, different: int, broken: int = 0) -> Verdict:
+    """Return the verdict: that of an adjusted `claim`, if it is significant and may be made.
+
+    Nothing is claimed from records that contradict themselves (`broken` identities), and no help from an arm with
+    `different` outputs.
+    """
+    if claim is None or claim.p > ALPHA or rounds < MIN_ROUNDS or broken:
         return "UNPROVEN"
     if claim.verdict == "HELPS" and different:
         return "UNPROVEN"

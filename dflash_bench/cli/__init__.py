@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from dflash_bench import __version__
-from dflash_bench.errors import BenchError
+from dflash_bench.errors import BenchError, did_you_mean, printable
 
 # verb -> the line that `--help` shows; its code is `dflash_bench/cli/VERB.py`, a command of the same name.
 VERBS = {
@@ -42,8 +42,6 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; an unknown one gets a suggestion."""
-        from dflash_bench.errors import did_you_mean
-
         if args and not args[0].startswith("-") and args[0] not in VERBS:
             raise click.UsageError(f"'{args[0]}' is not a verb. {did_you_mean(args[0], VERBS)}")
         return super().resolve_command(ctx, args)
@@ -63,9 +61,9 @@ def main() -> NoReturn:
     try:
         code = main_group.main(standalone_mode=False)
     except BenchError as error:
-        click.echo(f"error: {error.message}", err=True)
+        click.echo(printable(f"error: {error.message}"), err=True)
         if error.remedy:
-            click.echo(f"remedy: {error.remedy}", err=True)
+            click.echo(printable(f"remedy: {error.remedy}"), err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()

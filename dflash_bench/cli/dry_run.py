@@ -24,7 +24,7 @@ def plan_text(plan: dict[str, Any]) -> str:
                 for visit in plan["visits"]
                 if visit["cell"] == cell
                 and visit["round"] == number
-                and visit["id"].startswith(cell)
+                and visit["role"] in ("discard", "measure")
             ]
             lines.append(f"    round {number}: {' '.join(order)}")
     if plan["unsupported"]:

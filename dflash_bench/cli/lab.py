@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from dflash_bench.errors import Interrupted
+
 
 @click.group(name="lab")
 def command() -> None:
@@ -26,9 +28,21 @@ def command() -> None:
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 def build(output: Path, data_dir: Path | None, threads: int) -> None:
     """Train tokenizer, target and drafter into OUTPUT; a stopped build goes on where it was."""
+    from dflash_bench.runners.device import require_torch
+
+    require_torch()
     from dflash_bench.lab.build import build as build_models
 
-    build_models(
-        output, data_dir=data_dir, threads=threads, progress=lambda line: click.echo(line, err=True)
-    )
+    try:
+        build_models(
+            output,
+            data_dir=data_dir,
+            threads=threads,
+            progress=lambda line: click.echo(line, err=True),
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"{output}: interrupted; every finished stage and the last checkpoint are kept.",
+            remedy="Run the same command to go on.",
+        ) from None
     click.echo(f"The models lie in {output}.")

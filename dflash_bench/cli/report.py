@@ -10,8 +10,10 @@ import click
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="HTML file. [FOLDER/report.html]"
 )
-def command(folder: Path, output: Path | None) -> None:
+def command(folder: Path, output: Path | None) -> int:
     """Rebuild cells.json, verdicts.json and report.html of FOLDER from its records."""
     from dflash_bench.cli.derive import derive
 
-    click.echo(derive(folder, output).closing_lines)
+    derived = derive(folder, output)
+    click.echo(derived.closing_lines)
+    return 7 if derived.invalid else 0

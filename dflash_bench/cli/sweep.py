@@ -32,7 +32,7 @@ def command(
     """Measure every arm in every cell of CONFIG, a YAML file, and report.
 
     The results folder keeps the raw records; --resume finishes an interrupted run. Exit codes: 0 done,
-    2 usage or config, 6 disk, network or backend, 7 finished with failed requests, 130 interrupted.
+    2 usage or config, 6 disk, network or backend, 7 finished with failed or invalid cells, 130 interrupted.
     """
     from dflash_bench.plan import make_plan
     from dflash_bench.run.experiment import Experiment, refuse_used_folder
@@ -79,7 +79,7 @@ def _report(folder: Path, style: str) -> int:
         click.echo(json.dumps(derived.analysis.verdicts, indent=1, allow_nan=False))
     else:
         click.echo(derived.closing_lines)
-    return 7 if any(entry["failed"] for entry in derived.analysis.cells) else 0
+    return 7 if derived.invalid else 0
 
 
 def _print_plan(plan: dict[str, object], style: str) -> None:

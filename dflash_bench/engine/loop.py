@@ -112,8 +112,9 @@ def _run(
 ) -> Iterator[Event]:
     # A block keeps its width up to the last one, which may reach beyond the end of its text.
     longest = max((len(r.prompt) + r.max_new_tokens for r in requests), default=0)
-    target.reserve(batch_size, longest + drafter.block_size, drafter.taps)
-    drafter.reserve(batch_size, longest + drafter.block_size)
+    rows = min(batch_size, len(requests))
+    target.reserve(rows, longest + drafter.block_size, drafter.taps)
+    drafter.reserve(rows, longest + drafter.block_size)
     queue, batch = deque(requests), list[Slot]()
     while queue or batch:
         for row in range(batch_size):

@@ -36,13 +36,13 @@ def build(
 
     `out` gets the model folders (`target`, `dflash`, `markov-target`, `markov-dflash`) and `work/`, with
     checkpoints, outputs and measures. One thread is what the shipped models were built with: more change
-    the order of the sums, and on a shared machine they are slower. Raises ConfigError for an unknown stage
-    or one whose predecessor has not run.
+    the order of the sums, and on a shared machine they are slower. Raises ConfigError for an unknown stage,
+    one whose predecessor has not run, or an `out` that is no folder.
     """
     for stage in stages:
         if stage not in STAGES:
             raise ConfigError(f"There is no stage '{stage}'.", remedy=did_you_mean(stage, STAGES))
-    (out / "work").mkdir(parents=True, exist_ok=True)
+    make_folder(out / "work")
     torch.set_num_threads(threads)
     for stage in sorted(stages, key=STAGES.index):
         progress(f"stage {stage}")
@@ -113,6 +113,17 @@ def need(path: Path, stage: str) -> None:
     """Raise ConfigError unless the result of an earlier stage is there."""
     if not path.is_file():
         raise ConfigError(f"{path} does not exist.", remedy=f"Run the stage '{stage}' first.")
+
+
+def make_folder(folder: Path) -> None:
+    """Make `folder`; raise ConfigError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be made: {error.strerror}.",
+            remedy="Name a folder that can be written, with `-o FOLDER`.",
+        ) from None
 
 
 def publish(out: Path, package: Path) -> None:

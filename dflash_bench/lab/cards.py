@@ -38,10 +38,8 @@ def write_markov(out: Path) -> None:
 
 def target_card(measures: Measures) -> str:
     """Return the target's card."""
-    steps = measures.training.target_steps
-    num_tokens = steps * windows.SHORT * windows.SHORT_ROWS / 1e6
     training = {
-        "steps, tokens": f"{steps:,}, {num_tokens:.1f} M",
+        **target_length(measures.training.target_steps),
         "windows": f"{windows.SHORT} tokens; {windows.LONG_SHARE:.0%} of the steps {windows.LONG:,}, "
         "so that these positions are trained",
         "optimiser": f"AdamW at {target.LEARNING_RATE:g}, cosine, clip 1, bf16 autocast, one core",
@@ -69,6 +67,14 @@ A loop is easy to draft for: read acceptance there with that share in mind, and 
 
 {quality_table(measures)}
 """
+
+
+def target_length(steps: int | None) -> dict[str, str]:
+    """Return how long the target was trained, or nothing where that is not known."""
+    if steps is None:
+        return {}
+    num_tokens = steps * windows.SHORT * windows.SHORT_ROWS / 1e6
+    return {"steps, tokens": f"{steps:,}, {num_tokens:.1f} M"}
 
 
 def quality_table(measures: Measures) -> str:
@@ -103,12 +109,13 @@ def dflash_card(measures: Measures) -> str:
     taps = ", ".join(map(str, dflash.TAPS))
     layers = " and ".join(map(str, dflash.COPIED_LAYERS))
     done = measures.training
+    count = f"{done.num_outputs:,} " if done.num_outputs is not None else ""
     training = {
-        "data": f"the target's own answers to {done.num_outputs:,} training prompts, "
+        "data": f"the target's own answers to {count}training prompts, "
         "half greedy, half at temperature 1",
         "long prompts": f"{outputs.FILLER_SHARE:.0%} of them, behind up to 1,200 tokens of other text",
         "start": f"layers {layers} and the final norm of the target",
-        "steps": f"{done.dflash_steps:,} of {dflash.BATCH_SIZE} sequences, {dflash.NUM_ANCHORS} anchors each",
+        **dflash_length(done.dflash_steps),
         "optimiser": f"AdamW at {dflash.LEARNING_RATE:g}, cosine, clip 1, fp32, one core",
         "seeds": f"{outputs.SEED} (outputs), {dflash.SEED} (drafter)",
     }
@@ -135,6 +142,14 @@ plain decoding.
 
 {tau_table(measures.acceptance)}
 """
+
+
+def dflash_length(steps: int | None) -> dict[str, str]:
+    """Return how long the drafter was trained, or nothing where that is not known."""
+    if steps is None:
+        return {}
+    sequences = f"{dflash.BATCH_SIZE} sequences, {dflash.NUM_ANCHORS} anchors each"
+    return {"steps": f"{steps:,} of {sequences}"}
 
 
 def facts(pairs: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ from dflash_bench.lab import outputs, tokenizer
 from dflash_bench.lab.acceptance import Acceptance, measure
 from dflash_bench.lab.corpus import mixture
 from dflash_bench.lab.quality import Quality, quality
-from dflash_bench.lab.target import STEPS, held_out_losses
+from dflash_bench.lab.target import held_out_losses
 
 NUM_LOSS_ROWS = 100  # per family
 NUM_PROMPTS = 24  # per family
@@ -27,11 +27,11 @@ Progress = Callable[[str], None]
 
 
 class Training(NamedTuple):
-    """What was really done, told by what it left behind and not by the constants of the day."""
+    """What was really done, told by what it left in `work/`; None where nothing is left that tells."""
 
-    target_steps: int
-    num_outputs: int
-    dflash_steps: int
+    target_steps: int | None
+    num_outputs: int | None
+    dflash_steps: int | None
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,18 @@ def take(out: Path, data_dir: Path | None, progress: Progress) -> Measures:
 
 def training_done(work: Path) -> Training:
     """Read the steps from the checkpoints and count the outputs."""
-    target_checkpoint = work / "target.pt"
+    answers = work / "outputs.jsonl"
     return Training(
-        # A target that was taken over from another build left no checkpoint here.
-        target_steps=steps_of(target_checkpoint) if target_checkpoint.is_file() else STEPS,
-        num_outputs=len(outputs.read(work / "outputs.jsonl")),
+        target_steps=steps_of(work / "target.pt"),
+        num_outputs=len(outputs.read(answers)) if answers.is_file() else None,
         dflash_steps=steps_of(work / "dflash.pt"),
     )
 
 
-def steps_of(checkpoint: Path) -> int:
-    """Return the number of steps that a training had taken."""
+def steps_of(checkpoint: Path) -> int | None:
+    """Return the number of steps that a training had taken; None without its checkpoint."""
+    if not checkpoint.is_file():
+        return None
     return int(torch.load(checkpoint, weights_only=True)["step"])
 
 

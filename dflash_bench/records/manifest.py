@@ -1,4 +1,4 @@
-"""What a results folder says about itself: `manifest.json` and `plan.json`, written once, before the first visit.
+"""What a results folder says about itself: `manifest.json`, written once, before the first visit; the plan follows.
 
 A folder belongs to one experiment. A run that resumes must ask the same question of the same files on the same machine;
 anything else is refused with what differs, since its records could not be compared with those already there.
@@ -8,24 +8,30 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from dflash_bench.errors import ConfigError
-from dflash_bench.plan import Plan
+from dflash_bench.plan import Plan, make_plan
 from dflash_bench.records.store import disk_errors
-from dflash_bench.spec import Spec
+from dflash_bench.spec import Spec, explain
 
 SCHEMA_VERSION = 1
 FILE = "manifest.json"
 PLAN_FILE = "plan.json"
 
 # What must be equal for records to stand side by side. The rest (load, argv, time) is for the reader.
-SAME = ("schema_version", "spec", "versions", "models", "prompts", "files")
-SAME_MACHINE = ("cpu", "cores", "threads", "memory_bytes")
+SAME = ("schema_version", "spec", "versions", "git", "runner", "models", "prompts", "files")
+SAME_MACHINE = ("cpu", "cores", "threads")
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write `content` so that a crash leaves the old file or the new one, never half of it."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    part = path.with_suffix(".part")
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` so that a crash leaves the old file or the new one, never half of it."""
+    part = path.with_name(f"{path.name}.part")
     with disk_errors(path):
         part.write_text(text, encoding="utf-8")
         part.replace(path)
@@ -35,12 +41,16 @@ def read_json(path: Path) -> Any:
     """Read one of a results folder's JSON files."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(
             f"{path}: there is no such file, so {path.parent} is not a results folder.",
             remedy="Give the folder that `dflash-bench sweep` wrote, such as results/quickstart.",
         ) from None
-    except ValueError as error:
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror}.", remedy="Check the file."
+        ) from None
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is not JSON: {error}.", remedy="Restore the file.") from None
 
 
@@ -56,14 +66,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def read_plan(folder: Path) -> Plan:
-    """Read the plan of `folder`."""
-    return Plan.model_validate(read_json(folder / PLAN_FILE))
-
-
 def read_spec(manifest: dict[str, Any]) -> Spec:
     """Return the resolved spec that a manifest holds."""
-    return Spec.model_validate(manifest["spec"])
+    try:
+        return Spec.model_validate(manifest.get("spec"))
+    except ValidationError as error:
+        raise ConfigError(
+            f"{FILE}: spec.{explain(error, Spec)}", remedy="The file was edited; restore it."
+        ) from None
+
+
+def planned(manifest: dict[str, Any]) -> Plan:
+    """Return the plan of the run that a manifest describes: its spec's, without what its runner could not do."""
+    known = manifest.get("unsupported") or []
+    refused = {(entry["arm"], entry["cell"]): entry["reason"] for entry in known}
+    return make_plan(read_spec(manifest), lambda arm, cell: refused.get((arm.name, cell.id)))
 
 
 def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ the visit it was in and nothing else. What a kill cut off in the middle of a lin
 is next opened for writing.
 """
 
+import errno
 import fcntl
 import os
 from collections import Counter
@@ -19,6 +20,7 @@ from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.records.schema import Line
 
 FILE = "records.jsonl"
+KINDS = frozenset({"visit_start", "request", "visit_end"})
 
 
 class Writer:
@@ -46,9 +48,12 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise InfrastructureError(
             f"{path}: cannot be written: {error.strerror or error}.",
-            remedy="Free some space or mend the disk, then run the same command with --resume.",
+            remedy="Free some space, then go on with `dflash-bench sweep CONFIG --resume`."
+            if full
+            else "Choose a place that can be written, or mend this one.",
         ) from error
 
 
@@ -75,18 +80,31 @@ def read_lines(folder: Path) -> Iterator[dict[str, Any]]:
         stream = path.open("rb")
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise InfrastructureError(
+            f"{path}: cannot be read: {error.strerror}.", remedy="Check the file."
+        ) from None
     with stream:
         for number, line in enumerate(stream, start=1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                # Twice as fast as the standard library's, and records are most of a report's time.
-                yield from_json(line)
-            except ValueError as error:
-                raise ConfigError(
-                    f"{path}, line {number}: is not a record: {error}.",
-                    remedy="The file was edited or damaged; restore it from a copy.",
-                ) from None
+            yield _parsed(line, f"{path}, line {number}")
+
+
+def _parsed(line: bytes, where: str) -> dict[str, Any]:
+    """Return one record; what is none is refused by its line."""
+    try:
+        # Twice as fast as the standard library's, and records are most of a report's time.
+        record = from_json(line)
+        if record["kind"] in KINDS and isinstance(record["visit"], str):
+            return dict(record)
+        problem = "its kind or visit is unknown"
+    except (ValueError, TypeError, KeyError) as error:
+        problem = str(error)
+    raise InfrastructureError(
+        f"{where}: is not a record: {problem}.",
+        remedy="The file was edited or damaged; restore it from a copy.",
+    )
 
 
 def finished_visits(lines: Iterable[dict[str, Any]]) -> tuple[set[str], Counter[str]]:

@@ -6,6 +6,7 @@ Plain text of fixed columns, for terminals, logs and pipes alike.
 from collections.abc import Sequence
 from pathlib import Path
 
+from dflash_bench.errors import printable
 from dflash_bench.report.model import Report
 from dflash_bench.report.row import Row
 from dflash_bench.report.words import NOT_MEASURED, digits, interval
@@ -17,6 +18,11 @@ def closing_lines(report: Report, page: Path | None = None) -> str:
     """Return the closing lines of a sweep; `page` is where the HTML report was written."""
     rows = [row for row in report.rows if not report.is_baseline(row)]
     parts = [measured(report), table([HEADER, *(_cells(row) for row in rows)]), report.sentence]
+    parts += [
+        f"INVALID: {row.arm} in {row.cell.id}: {'; '.join(row.broken_identities)}."
+        for row in report.rows
+        if row.broken_identities
+    ]
     parts += [f"Note: {note}" for note in report.repetition_notes]
     if report.small_models:
         parts[-1] += "\nSmall models: the shape is real, its size says nothing about an 8B model."
@@ -50,11 +56,6 @@ def table(lines: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for line in lines
     )
-
-
-def printable(text: str) -> str:
-    """Return `text` without control characters: a name must not steer the terminal that shows it."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -150,4 +150,5 @@ def _command(argv: Sequence[str]) -> str:
     words = list(argv)
     if words and Path(words[0]).name in {"dflash-bench", "__main__.py"}:
         words = words[1:]
-    return shlex.join(["dflash-bench", *words])
+    # A resumed run is repeated from its beginning.
+    return shlex.join(["dflash-bench", *(word for word in words if word != "--resume")])

@@ -50,8 +50,10 @@ def run(experiment: Experiment, observer: Observer, resume: bool = False) -> Non
         for sentence in shortfalls(asked, experiment.spec.design.prompts):
             observer.says(sentence)
         sessions = {name: runner.open(arm) for name, arm in experiment.plan.arms.items()}
+        requests = _requests_by_visit(experiment, asked)
+        _warm_up(sessions, requests[experiment.plan.visits[0].id])
         _settle(folder, experiment, describe(experiment, asked))
-        _make_visits(experiment, asked, sessions, observer)
+        _make_visits(experiment, asked, requests, sessions, observer)
         for session in sessions.values():
             session.close()
     finally:
@@ -66,11 +68,16 @@ def refuse_used_folder(folder: Path, resume: bool) -> None:
                 f"{folder}: holds a run already.",
                 remedy="Finish it with --resume, or choose another folder with -o.",
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and not _is_empty(folder):
         raise ConfigError(
             f"{folder}: exists and is not a results folder.",
             remedy="Choose another folder with -o.",
         )
+
+
+def _is_empty(folder: Path) -> bool:
+    """Tell whether `folder` holds nothing but what a run leaves that was stopped before it began."""
+    return folder.is_dir() and all(path.suffix == ".part" for path in folder.iterdir())
 
 
 def _settle(folder: Path, experiment: Experiment, manifest: dict[str, Any]) -> None:
@@ -85,28 +92,27 @@ def _settle(folder: Path, experiment: Experiment, manifest: dict[str, Any]) -> N
         return
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    manifests.write_json(folder / manifests.FILE, manifest)
     plan = experiment.plan.model_dump(mode="json")
     manifests.write_json(folder / manifests.PLAN_FILE, plan)
-    manifests.write_json(folder / manifests.FILE, manifest)
 
 
 def _make_visits(
     experiment: Experiment,
     asked: dict[Key, Asked],
+    requests: dict[str, list[Request]],
     sessions: dict[str, Session],
     observer: Observer,
 ) -> None:
     folder, plan, design = experiment.folder, experiment.plan, experiment.spec.design
-    requests = _requests_by_visit(experiment, asked)
     with appending(folder) as writer:
         ended, attempts = finished_visits(read_lines(folder))
         left = [visit for visit in plan.visits if visit.id not in ended]
         if ended:
             observer.says(f"{folder / FILE}: {len(ended)} of {len(plan.visits)} visits are there.")
         observer.begins(left, {visit.id: len(requests[visit.id]) for visit in left})
-        if left:
-            _warm_up(sessions, requests[left[0].id])
-        for visit in left:
+        for number, visit in enumerate(left):
+            time.sleep(design.cooldown_s if number else 0.0)
             cell = plan.cells[visit.cell]
             prompts = {prompt.id: prompt for prompt in asked[key_of(cell)].shaped.prompts}
             make_visit(
@@ -119,11 +125,13 @@ def _make_visits(
                 writer,
                 observer,
             )
-            time.sleep(design.cooldown_s)
 
 
 def _warm_up(sessions: dict[str, Session], requests: list[Request]) -> None:
-    """Ask each arm one request that is not recorded: the first forward of a process pays for allocations."""
+    """Ask each arm one request that is not recorded: the first forward of a process pays for allocations.
+
+    It is also the last chance to refuse what cannot run before anything is written.
+    """
     for session in sessions.values():
         for _ in session.run(requests[:1], 1, 0.0):
             pass

@@ -66,6 +66,7 @@ def summary(asked: dict[Key, Asked]) -> dict[str, Any]:
         f"{workload}.c{context}" if context else workload: {
             "prompts": len(entry.shaped.prompts),
             "left_out": entry.shaped.left_out,
+            "stop": list(entry.workload.stop),
             "prompt_tokens": [len(prompt.ids) for prompt in entry.shaped.prompts],
             "sha256": _hash_of(entry.shaped.prompts),
         }
@@ -80,7 +81,7 @@ def shortfalls(asked: dict[Key, Asked], wanted: int) -> list[str]:
         kept, left_out = len(entry.shaped.prompts), entry.shaped.left_out
         if left_out:
             said.append(
-                f"{workload}: {left_out} prompts are longer than {context} tokens and left out."
+                f"{workload}: {left_out} prompts could not be brought to {context} tokens and are left out."
             )
         if kept + left_out < wanted:
             said.append(
@@ -106,6 +107,12 @@ def _ask(spec: Spec, reference: str, context_length: int | None, runner: Runner)
         )
     filler = filler_source(workload, spec.data_dir) if context_length is not None else None
     shaped = shape(items, runner.tokenizer, context_length, filler, spec.design.seed)
+    empty = next((prompt.id for prompt in shaped.prompts if not prompt.ids), None)
+    if empty is not None:
+        raise ConfigError(
+            f"workloads: prompt {empty} of {reference} has no tokens.",
+            remedy="Look at the prompt and at the tokenizer of the target.",
+        )
     longest = max(len(prompt.ids) for prompt in shaped.prompts)
     if room is not None and longest > room:
         raise ConfigError(

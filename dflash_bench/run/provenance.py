@@ -23,6 +23,7 @@ def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any
         "argv": list(experiment.argv),
         "spec_path": str(experiment.spec_path),
         "spec_sha256": _hash(experiment.spec_path),
+        "unsupported": [entry.model_dump() for entry in experiment.plan.unsupported],
         "spec": experiment.spec.model_dump(mode="json"),
         "versions": versions(),
         "git": git_commit(PACKAGE),
@@ -35,7 +36,7 @@ def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any
 
 
 def _declarative_files(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, str]:
-    files = {f"workloads/{name}": asset("workloads", f"{name}.yaml") for name, _ in asked}
+    files = {f"workloads/{name}": Path(entry.workload.path) for (name, _), entry in asked.items()}
     files[f"runners/{experiment.spec.runner}"] = asset("runners", f"{experiment.spec.runner}.yaml")
     return {name: _hash(path) for name, path in sorted(files.items()) if path.is_file()}
 

@@ -9,7 +9,13 @@ from dflash_bench.plan import Cell, PlannedArm
 from dflash_bench.records.machine import sha256_files
 from dflash_bench.records.schema import Share, Steps
 from dflash_bench.runners.base import Answer, Request, Session, Totals
-from dflash_bench.runners.device import check_device, device_name, require_torch
+from dflash_bench.runners.device import (
+    check_device,
+    check_threads,
+    device_name,
+    memory_errors,
+    require_torch,
+)
 from dflash_bench.runners.stop import stop_finder
 from dflash_bench.spec import Spec
 
@@ -68,10 +74,12 @@ class ReferenceRunner:
 
         spec = self._spec
         check_device(spec.device)
+        check_threads(spec.threads)
         torch.set_num_threads(spec.threads)
         folder = local_folder(resolve(spec.target, "target"))
         self._folders["target"] = folder
-        self._target: Target = Target.load(folder, getattr(torch, spec.dtype), spec.device)
+        with memory_errors(f"target {spec.target}"):
+            self._target: Target = Target.load(folder, getattr(torch, spec.dtype), spec.device)
         self._tokenizer: TargetTokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
 
     @property
@@ -171,9 +179,10 @@ class ReferenceSession:
         )
         ledger = Ledger(asked, batch_size)
         _forget_peak_memory(self._target)
-        for timed in measured(events, clock):
-            for ended in ledger.take(timed):
-                yield _answer(ended, self._tokenizer)
+        with memory_errors(f"{self._drafter.name} at batch_size {batch_size}"):
+            for timed in measured(events, clock):
+                for ended in ledger.take(timed):
+                    yield _answer(ended, self._tokenizer)
         self._totals = _totals(ledger.total(), self._target)
 
     def totals(self) -> Totals:

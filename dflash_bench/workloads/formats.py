@@ -14,7 +14,7 @@ from typing import Any
 from dflash_bench.errors import ConfigError
 from dflash_bench.workloads.prompts import Item, Message
 from dflash_bench.workloads.rows import Row
-from dflash_bench.workloads.template import as_text
+from dflash_bench.workloads.template import as_text, unicode_text
 
 KEYS = ("text", "prompt", "messages", "turns", "conversations")
 ROLES = {"system": "system", "user": "user", "assistant": "assistant"}
@@ -103,4 +103,4 @@ def _text(where: str, key: str, value: Any) -> str:
         raise ConfigError(
             f"{where}: '{key}' is empty.", remedy="Write what is asked, or remove the row."
         )
-    return value
+    return unicode_text(where, key, value)

@@ -23,9 +23,8 @@ def load_items(workload: Workload, count: int, data_dir: str | None = None) -> l
         if item.id in items:
             # Answers are paired by id: a second one would be compared with the first one's.
             raise ConfigError(
-                f"{row.where}: the id '{item.id}' stands twice.", remedy="Rename one."
+                f"{row.where}: the id {item.id!r} stands twice.", remedy="Rename one."
             )
-        _check_is_unicode(item, row)
         items[item.id] = item
     if not items:
         raise ConfigError(
@@ -49,15 +48,3 @@ def _item(workload: Workload, row: Row, fallback_id: str) -> Item:
 def _answer(rule: AnswerRule, row: Row) -> str:
     text = field_text(row, rule.field)
     return text if rule.after is None else text.rpartition(rule.after)[2].strip()
-
-
-def _check_is_unicode(item: Item, row: Row) -> None:
-    """Refuse half a surrogate pair: JSON can spell one, no tokenizer can read it."""
-    asked = item.text or "".join(message["content"] for message in item.messages or ())
-    try:
-        asked.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"{row.where}: holds a character that is not Unicode text: {error.reason}.",
-            remedy="Mend the \\u escape in that row.",
-        ) from None

@@ -28,17 +28,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent: the rendered text and its token ids.
-
-    `filler_tokens` is how many ids longer the prompt is than it was before the context was filled.
-    """
+    """What is sent: the rendered text and its token ids."""
 
     id: str
     text: str
     ids: tuple[int, ...]
     sha256: str
     answer: str | None = None
-    filler_tokens: int = 0
 
 
 class Tokenizer(Protocol):
@@ -63,7 +59,7 @@ def hash_ids(ids: Sequence[int]) -> str:
     return hashlib.sha256(",".join(map(str, ids)).encode("ascii")).hexdigest()
 
 
-def make_prompt(item: Item, text: str, ids: Sequence[int], filler_tokens: int = 0) -> Prompt:
+def make_prompt(item: Item, text: str, ids: Sequence[int]) -> Prompt:
     """Return the prompt that `item` became: its rendered `text` with the token `ids` of it."""
     return Prompt(
         id=item.id,
@@ -71,5 +67,4 @@ def make_prompt(item: Item, text: str, ids: Sequence[int], filler_tokens: int = 
         ids=tuple(ids),
         sha256=hash_ids(ids),
         answer=item.answer,
-        filler_tokens=filler_tokens,
     )

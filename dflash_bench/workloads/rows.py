@@ -34,6 +34,15 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise ConfigError(f"{path}: holds no rows.", remedy="Write one JSON object per line.")
 
 
+def is_unicode(text: str) -> bool:
+    """Tell whether `text` can be encoded: JSON and YAML can spell half a surrogate pair, which is no character."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _line_rows(path: Path) -> Iterator[Row]:
     with _opened(path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -65,6 +74,10 @@ def _parsed(where: str, text: str) -> Any:
     except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(
             f"{where}: is not JSON: {error}.", remedy="Mend the file there."
+        ) from None
+    except ValueError as error:  # Python reads no integer of more than some thousand digits
+        raise ConfigError(
+            f"{where}: holds a number that cannot be read: {error}.", remedy="Write it as a string."
         ) from None
 
 

@@ -16,7 +16,10 @@ BLANK_LINE = "\n\n"
 
 @dataclass(frozen=True)
 class Shaped:
-    """The prompts that have the asked length, and how many had to be left out because they are longer."""
+    """The prompts that have the asked length, and how many could not be brought there and are left out.
+
+    Most of the latter are longer already; for a few, no cut of the filler lands in the allowed range.
+    """
 
     prompts: list[Prompt]
     left_out: int
@@ -53,7 +56,7 @@ def shape(
         shaped = _shaped(item, prompt, context_length, texts, tokenizer)
         prompts += [shaped] if shaped is not None else []
     if not prompts:
-        raise _too_long(plain, context_length)
+        raise _none_fits(plain, context_length)
     return Shaped(prompts, left_out=len(plain) - len(prompts))
 
 
@@ -81,7 +84,7 @@ def _shaped(
         elif len(ids) < least_length(length):
             least = take + 1
         else:
-            return make_prompt(item, text, ids, filler_tokens=len(ids) - len(plain.ids))
+            return make_prompt(item, text, ids)
         take += length - len(ids)
     return None
 
@@ -122,10 +125,15 @@ def _encoded(item: Item, tokenizer: Tokenizer) -> tuple[str, list[int]]:
     return text, tokenizer.encode(text)
 
 
-def _too_long(plain: Sequence[Prompt], context_length: int) -> ConfigError:
+def _none_fits(plain: Sequence[Prompt], context_length: int) -> ConfigError:
     lengths = [len(prompt.ids) for prompt in plain]
+    remedy = f"Ask for a context_length of {max(lengths)} or more, which keeps all of them."
+    if max(lengths) <= context_length:
+        remedy = (
+            "Ask for a longer context: no cut of the filler lands between 95 % and all of this one."
+        )
     return ConfigError(
         f"sweep.context_length: no prompt can be brought to {context_length} tokens: without filler"
         f" they have {min(lengths)} to {max(lengths)}.",
-        remedy=f"Ask for a context_length of {max(lengths)} or more, which keeps all of them.",
+        remedy=remedy,
     )

@@ -6,17 +6,37 @@ plain prompts (.jsonl, .jsonl.gz, .json) is a workload too, with no template.
 
 import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from dflash_bench.assets import asset, is_path, names
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import workload_name
 from dflash_bench.spec import Part, explain, load_yaml
+from dflash_bench.workloads.rows import is_unicode
 
 AnySource = TypeVar("AnySource", bound="Source")
 PROMPT_FILES = (".jsonl", ".jsonl.gz", ".json")
+
+
+def _is_text(value: str) -> str:
+    """Refuse "", which would end or cut everything, and half a surrogate pair, which no tokenizer can read."""
+    if not value:
+        raise ValueError("must not be empty")
+    if not is_unicode(value):
+        raise ValueError("holds a character that is not Unicode text")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_is_text)]
 
 
 class Hub(Part):
@@ -59,7 +79,7 @@ class Source(Part):
 class Filler(Source):
     """Where the text of long contexts comes from; `drop` is a pattern of what is taken out of it."""
 
-    template: str
+    template: Text
     drop: str | None = None
 
     @field_validator("drop")
@@ -76,22 +96,31 @@ class AnswerRule(Part):
     """Where the reference answer is: all of `field`, or what follows the last `after` in it."""
 
     field: str
-    after: str | None = None
+    after: Text | None = None
 
 
 class Workload(Part):
-    """What is asked. Without a `template`, each row says itself what it asks (see `formats`)."""
+    """What is asked. Without a `template`, each row says itself what it asks (see `formats`).
+
+    `path` is the file that it was loaded from, absolute; it is no key of the YAML, and "" for one made in memory.
+    """
 
     name: str
     title: str
     version: int
     licence: str
     source: Source
-    template: str | None = None
+    template: Text | None = None
     id: str | None = None
     answer: AnswerRule | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[Text, ...] = ()
     filler: Filler | None = None
+    _path: str = PrivateAttr(default="")
+
+    @property
+    def path(self) -> str:
+        """The YAML or the file of prompts, absolute."""
+        return self._path
 
 
 def load_workload(reference: str) -> Workload:
@@ -99,16 +128,29 @@ def load_workload(reference: str) -> Workload:
 
     Raises ConfigError naming the file and the key.
     """
+    path = _located(reference)
+    workload = _read(path) if path.suffix in {".yaml", ".yml"} else _wrap(path)
+    workload._path = str(path)
+    return workload
+
+
+def _located(reference: str) -> Path:
+    """Return the absolute path of the file that `reference` names, whose name must be one for results."""
     if is_path(reference):
         path = Path(reference).expanduser().resolve()
-        return _read(path) if path.suffix in {".yaml", ".yml"} else _wrap(path)
+        if not workload_name(str(path)):
+            raise ConfigError(
+                f"workloads: {path} has no name before its ending; results are kept by that.",
+                remedy="Rename the file, such as to mine.jsonl.",
+            )
+        return path
     known = names("workloads")
     if reference not in known:
         raise ConfigError(
             f"workloads: there is no workload '{reference}'. {did_you_mean(reference, known)}",
             remedy=f"A file of yours is written as a path: ./{reference}",
         )
-    return _read(asset("workloads", f"{reference}.yaml"))
+    return asset("workloads", f"{reference}.yaml").resolve()
 
 
 def _read(path: Path) -> Workload:
@@ -120,10 +162,12 @@ def _read(path: Path) -> Workload:
         raise ConfigError(
             f"{path}: {explain(error, Workload)}", remedy="See workloads/README.md."
         ) from None
-    if workload.name != path.stem:
+    name = workload_name(str(path))
+    if workload.name != name:
         raise ConfigError(
-            f"{path}: name: '{workload.name}' is not the file's name; results are kept by that.",
-            remedy=f"Write `name: {path.stem}`, or rename the file.",
+            f"{path}: name: {workload.name!r} is not the file's name up to its first dot, '{name}';"
+            " results are kept by that.",
+            remedy=f"Write `name: {name}`, or rename the file.",
         )
     filler = _anchored(workload.filler, path.parent) if workload.filler else None
     source = _anchored(workload.source, path.parent)

@@ -143,3 +143,24 @@ def test_two_workloads_of_one_name_are_refused() -> None:
     )
     with pytest.raises(ConfigError, match="same name"):
         make_plan(spec)
+
+
+def test_two_arms_of_one_name_are_refused(tmp_path: Path) -> None:
+    drafting = {"method": "dflash", "draft": "x"}
+    arms = {"ar": {"method": "ar"}, "dflash": drafting, "dflash-b4": drafting | {"block_size": 4}}
+    with pytest.raises(ConfigError, match="two arms are called 'dflash-b4'"):
+        plan_of(tmp_path, arms=arms)
+
+
+def test_a_baseline_that_becomes_several_arms_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"design\.baseline: 'dflash' became one arm per"):
+        plan_of(tmp_path, design={"baseline": "dflash"})
+
+
+def test_close_temperatures_are_different_cells(tmp_path: Path) -> None:
+    sweep = {"block_size": [4], "temperature": [0.7, 0.70000001, 1.0]}
+    assert list(plan_of(tmp_path, sweep=sweep).cells) == [
+        "mine.b1.t0.7",
+        "mine.b1.t0.70000001",
+        "mine.b1.t1",
+    ]

@@ -1,5 +1,6 @@
 """What a user writes is taken exactly, or refused with a sentence that names the key, the value and the remedy."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     assert spec.target == str(tmp_path / "models" / "mine")
 
 
+def test_a_home_folder_is_expanded(tmp_path: Path) -> None:
+    spec = load_spec(write_spec(tmp_path, target="~/mine", data_dir="~/data"))
+    assert spec.target == str(Path.home() / "mine")
+    assert spec.data_dir == str(Path.home() / "data")
+
+
+def test_an_anchor_can_be_merged_and_overridden(tmp_path: Path) -> None:
+    path = write_spec(tmp_path)
+    text = path.read_text().replace("sampling: {}", "")
+    arms = (
+        "arms:\n  ar: {method: ar}\n  a: &a {method: dflash, draft: x}\n  b: {<<: *a, draft: y}\n"
+    )
+    path.write_text(re.sub(r"arms:\n(  .*\n)+", arms, text))
+    drafts = {name: arm.draft for name, arm in load_spec(path).arms.items()}
+    assert drafts == {"ar": None, "a": "x", "b": "y"}
+
+
 def test_a_hub_id_is_no_path(tmp_path: Path) -> None:
     assert load_spec(write_spec(tmp_path, target="Qwen/Qwen3-8B")).target == "Qwen/Qwen3-8B"
 
@@ -52,6 +70,12 @@ def test_a_hub_id_is_no_path(tmp_path: Path) -> None:
         ({"workloads": []}, ["workloads", "at least one"]),
         ({"arms": {"dflash": {"method": "dflash"}}}, ["no baseline"]),
         ({"design": {"baseline": "arr"}}, ["design.baseline", "Did you mean 'ar'?"]),
+        ({"workloads": "sample-math"}, ["workloads: must be a list"]),
+        ({"sweep": {"block_size": 8}}, ["sweep.block_size: must be a list"]),
+        ({"arms": {"ar": "ar"}}, ["arms.ar: must be a mapping"]),
+        ({"arms": {"ar": {"method": "ar", "draft": "lab"}}}, ["arms.ar", "drafts nothing"]),
+        ({"design": {"seed": -1}}, ["design.seed", "found -1"]),
+        ({"sampling": {"seed": True}}, ["sampling.seed", "found True"]),
         ({"name": "../up"}, ["name", "'../up'"]),
         ({"schema_version": 2}, ["schema_version", "found 2"]),
         ({"sampling": {"verify": "hope"}}, ["sampling.verify", "'match'"]),
@@ -82,6 +106,9 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
         ("- a\n- b\n", "no mapping"),
         ("1: x\n", "the key 1 is not a word"),
         ("", "no mapping"),
+        ("name: 2024-99-99", "month must be in 1..12"),
+        ("name: " + "[" * 3000, "recursion"),
+        ("name: " + "9" * 5000, "is not YAML"),
     ],
 )
 def test_what_is_no_yaml_mapping_is_refused_with_its_line(

@@ -6,17 +6,16 @@ calculator marks `<<48/2=24>>` are taken out, because no calculator stands behin
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from pathlib import Path
 
-from dflash_bench.errors import InfrastructureError
 from dflash_bench.lab.corpus.row import Row, is_held_out
+from dflash_bench.workloads.source import source_rows
+from dflash_bench.workloads.template import field_text
+from dflash_bench.workloads.workload import load_workload
 
 FAMILY = "gsm8k"
 PROMPT = '{question}\nThink step by step and end with "#### " and the number.'
-FILE_NAME = "gsm8k_train.jsonl"
 CALCULATOR_MARK = re.compile(r"<<[^>]*>>")
 
 
@@ -27,44 +26,14 @@ def to_row(question: str, answer: str) -> Row:
     )
 
 
-def default_data_dir() -> Path:
-    """Return the folder with the authors' files: `DFLASH_BENCH_DATA`, else `shared/data` beside the checkout."""
-    named = os.environ.get("DFLASH_BENCH_DATA")
-    return Path(named) if named else Path(__file__).parents[4] / "shared" / "data"
-
-
 def load(data_dir: Path | None = None, *, held_out: bool) -> list[Row]:
-    """Read the training split and return one side of it.
+    """Read the training split, where the workload `gsm8k` finds its filler, and return one side of it.
 
-    Raises InfrastructureError when the file is neither in `data_dir` nor obtainable from the hub.
+    That is `data_dir`, else the folder that DFLASH_BENCH_DATA names, else the hub at the workload's revision. Raises
+    ConfigError for a bad file, InfrastructureError where only the hub is left and does not answer.
     """
-    path = (data_dir or default_data_dir()) / FILE_NAME
-    pairs = read_pairs(path) if path.is_file() else download_pairs(path)
-    rows = [to_row(question, answer) for question, answer in pairs]
+    published = load_workload(FAMILY).filler
+    assert published is not None  # our own YAML
+    found = source_rows(published, None if data_dir is None else str(data_dir))
+    rows = [to_row(field_text(row, "question"), field_text(row, "answer")) for row in found]
     return [row for row in rows if is_held_out(row.prompt) == held_out]
-
-
-def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read (question, answer) from the authors' JSON lines."""
-    with path.open(encoding="utf-8") as lines:
-        parsed = [json.loads(line) for line in lines]
-    return [(entry["question"], entry["answer"]) for entry in parsed]
-
-
-def download_pairs(path: Path) -> list[tuple[str, str]]:
-    """Fetch the same split from the hub through the `datasets` package."""
-    try:
-        from datasets import load_dataset  # optional, and only needed when the file is absent
-    except ImportError as error:
-        raise InfrastructureError(
-            f"{path} does not exist and the package `datasets` is not installed.",
-            remedy="Put gsm8k_train.jsonl into the folder that DFLASH_BENCH_DATA names, or install `datasets`.",
-        ) from error
-    try:
-        split = load_dataset("openai/gsm8k", "main", split="train")
-    except (OSError, ConnectionError, ValueError) as error:
-        raise InfrastructureError(
-            f"{path} does not exist and openai/gsm8k could not be fetched from the hub: {error}",
-            remedy="Put gsm8k_train.jsonl into the folder that DFLASH_BENCH_DATA names.",
-        ) from error
-    return [(entry["question"], entry["answer"]) for entry in split]

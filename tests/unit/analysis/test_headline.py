@@ -30,6 +30,7 @@ def entry(
         "speedup": {"value": value, "ci_low": low, "ci_high": high},
         "simulated": False,
         "verdict": verdict,
+        "lossless": {"compared": 24, "different": 0},
     } | changes
 
 
@@ -111,6 +112,12 @@ def test_an_arm_without_an_interval_is_best_alone() -> None:
     bare["speedup"] = {"value": 2.0, "ci_low": None, "ci_high": None}
     assert best_arms([bare, entry("HELPS", 1.9, block=8)]) == ["dflash-b16"]
     assert "2.00x on sample-code" in headline([bare])["sentence"]
+
+
+def test_outputs_that_differ_are_said_in_the_headline() -> None:
+    changed = entry("UNPROVEN", 2.0, lossless={"compared": 24, "different": 3})
+    found = headline([changed, entry("HELPS", 3.0, block=8)])
+    assert found["sentence"].endswith("3 of 48 outputs differ from the baseline's.")
 
 
 def test_simulated_results_are_labelled() -> None:

@@ -40,6 +40,7 @@ def test_under_four_rounds_everything_is_unproven() -> None:
     claim = best_claim(ratio(3.0), 0.05)
     assert decide(claim, rounds=3, different=0) == "UNPROVEN"
     assert decide(claim, rounds=4, different=0) == "HELPS"
+    assert decide(claim, rounds=4, different=0, broken=1) == "UNPROVEN"
 
 
 def test_without_an_interval_everything_is_unproven() -> None:

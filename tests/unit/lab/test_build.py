@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from dflash_bench.errors import ConfigError
+from dflash_bench.cli.lab import command
+from dflash_bench.errors import ConfigError, Interrupted
 from dflash_bench.lab import build, cards, outputs
 from dflash_bench.lab.acceptance import Acceptance
 from dflash_bench.lab.measures import Measures, Training, read, training_done, write
@@ -68,6 +69,42 @@ def test_cards_tell_what_was_done_and_not_what_the_constants_say(tmp_path: Path)
     assert "answers to 3 training prompts" in cards.dflash_card(done)
     assert "| steps | 7 of" in cards.dflash_card(done)
     assert "| steps, tokens | 5," in cards.target_card(done)
+
+
+def test_cards_say_nothing_of_what_left_no_trace(tmp_path: Path) -> None:
+    training = training_done(tmp_path)
+    assert training == Training(target_steps=None, num_outputs=None, dflash_steps=None)
+    unknown = Measures(training, MEASURES.losses, MEASURES.quality, MEASURES.acceptance)
+    write(unknown, tmp_path / "measures.json")
+    assert read(tmp_path / "measures.json") == unknown
+    assert "| steps" not in cards.target_card(unknown)
+    assert "| steps" not in cards.dflash_card(unknown)
+    assert "answers to training prompts" in cards.dflash_card(unknown)
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    for out in (tmp_path / "taken", tmp_path / "taken" / "below"):
+        with pytest.raises(ConfigError, match=r"taken.*: cannot be made: Not a directory"):
+            build.build(out, ["tokenizer"])
+
+
+def test_without_torch_the_build_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dflash_bench.runners.device.find_spec", lambda package: None)
+    with pytest.raises(ConfigError, match="torch, which is not installed"):
+        command.main(["build", "-o", str(tmp_path / "out")], standalone_mode=False)
+
+
+def test_an_interrupted_build_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "build", stopped)
+    with pytest.raises(Interrupted) as caught:
+        command.main(["build", "-o", str(tmp_path / "out")], standalone_mode=False)
+    assert caught.value.remedy == "Run the same command to go on."
 
 
 def test_publishing_leaves_the_work_behind(tmp_path: Path) -> None:

@@ -89,7 +89,22 @@ def test_a_kill_in_the_middle_of_a_line_loses_that_line_alone(
 
 def test_a_damaged_line_in_the_middle_is_refused_by_number(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"kind": "visit_start", "visit": "a"}\n{"kind"\n{}\n')
-    with pytest.raises(ConfigError, match="line 2: is not a record"):
+    with pytest.raises(InfrastructureError, match="line 2: is not a record"):
+        list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "line", ["[1]", '{"a": 1}', '{"kind": "other", "visit": "a"}', "1", "null"]
+)
+def test_what_is_no_record_is_refused_by_number(tmp_path: Path, line: str) -> None:
+    (tmp_path / FILE).write_text(line + "\n")
+    with pytest.raises(InfrastructureError, match="line 1: is not a record"):
+        list(read_lines(tmp_path))
+
+
+def test_a_folder_in_the_records_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(InfrastructureError, match="cannot be read"):
         list(read_lines(tmp_path))
 
 

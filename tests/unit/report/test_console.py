@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from dflash_bench.report.console import closing_lines, printable
+from dflash_bench.errors import printable
+from dflash_bench.report.console import closing_lines
 from tests.unit.report.results import make_result
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Plan, Visit, make_plan
-from dflash_bench.records.manifest import read_plan
+from dflash_bench.records.manifest import planned, read_manifest
 from dflash_bench.records.store import FILE, finished_visits, read_lines
 from dflash_bench.run.experiment import Experiment, run
 from dflash_bench.run.observer import Silent
@@ -55,7 +55,9 @@ def test_every_visit_of_the_plan_is_made_once_and_asks_every_prompt(tmp_path: Pa
 def test_the_plan_on_disk_is_the_plan(tmp_path: Path) -> None:
     made = experiment(tmp_path)
     run(made, Silent())
-    assert read_plan(made.folder) == made.plan
+    on_disk = json.loads((made.folder / "plan.json").read_text())
+    assert Plan.model_validate(on_disk) == made.plan
+    assert planned(read_manifest(made.folder)) == made.plan
 
 
 def test_the_discarded_round_may_be_shorter(tmp_path: Path) -> None:
@@ -90,6 +92,25 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
         run(made, Silent(), resume=True)
 
 
+@pytest.mark.parametrize("left", [[], ["manifest.json.part"]])
+def test_a_folder_of_a_run_that_never_began_can_be_used(tmp_path: Path, left: list[str]) -> None:
+    made = experiment(tmp_path)
+    made.folder.mkdir()
+    for name in left:
+        (made.folder / name).write_text("{")
+    run(made, Silent(), resume=True)
+    assert requests_by_visit(made.folder)
+
+
+def test_a_stop_before_the_plan_was_written_is_resumed(tmp_path: Path) -> None:
+    made = experiment(tmp_path)
+    run(made, Silent())
+    for name in ("plan.json", FILE):
+        (made.folder / name).unlink()
+    run(made, Silent(), resume=True)
+    assert len(requests_by_visit(made.folder)) == len(made.plan.visits)
+
+
 def test_a_finished_run_resumed_does_nothing(tmp_path: Path) -> None:
     made = experiment(tmp_path)
     run(made, Silent())
@@ -110,6 +131,20 @@ def test_changed_prompts_are_refused_on_resume(tmp_path: Path) -> None:
     run(made, Silent())
     (tmp_path / "mine.jsonl").write_text(json.dumps({"text": "another question"}) + "\n")
     with pytest.raises(ConfigError, match=r"holds another run: prompts\.mine"):
+        run(made, Silent(), resume=True)
+
+
+def test_a_changed_stop_rule_is_refused_on_resume(tmp_path: Path) -> None:
+    def own_workload(stop: str) -> None:
+        source = "source: {path: mine.jsonl}"
+        text = f"name: own\ntitle: mine\nversion: 1\nlicence: none\n{source}\nstop: [{stop}]\n"
+        (tmp_path / "own.yaml").write_text(text)
+
+    own_workload("zzz")
+    made = experiment(tmp_path, workloads=["./own.yaml"])
+    run(made, Silent())
+    own_workload("a")
+    with pytest.raises(ConfigError, match=r"holds another run: prompts\.own\.stop"):
         run(made, Silent(), resume=True)
 
 
@@ -189,7 +224,7 @@ def test_a_run_killed_outright_is_finished_by_resume(tmp_path: Path) -> None:
         assert process.poll() is None, "the run must still be going when it is killed"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    plan: Plan = read_plan(folder)
+    plan = planned(read_manifest(folder))
     ended, _ = finished_visits(read_lines(folder))
     assert 0 < len(ended) < len(plan.visits)
 

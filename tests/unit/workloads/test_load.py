@@ -52,9 +52,26 @@ def test_a_selection_of_nothing_is_refused(tmp_path: Path) -> None:
         load_items(bare.model_copy(update={"source": nothing}), 2)
 
 
-def test_half_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="line 1: holds a character that is not Unicode"):
-        load_items(workload(tmp_path, {"prompt": "a\ud83d"}), 1)
+@pytest.mark.parametrize("key", ["prompt", "id", "answer"])
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, key: str) -> None:
+    row = {"prompt": "a", "id": "b", "answer": "c", key: "d\ud83d"}
+    with pytest.raises(ConfigError, match=f"line 1: '{key}' holds a character that is not Unicode"):
+        load_items(workload(tmp_path, row), 1)
+
+
+@pytest.mark.parametrize("key", ["q", "n", "a"])
+def test_half_a_surrogate_pair_is_refused_in_a_templates_row(tmp_path: Path, key: str) -> None:
+    row = {"q": "x", "n": "y", "a": "z", key: "d\ud83d"}
+    fields: dict[str, Any] = {"template": "{q}", "id": "n", "answer": AnswerRule(field="a")}
+    with pytest.raises(ConfigError, match=f"line 1: '{key}' holds a character that is not Unicode"):
+        load_items(workload(tmp_path, row, **fields), 1)
+
+
+def test_a_name_in_a_message_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    rows = [{"text": "a", "id": "\x1b[2J"}] * 2
+    with pytest.raises(ConfigError) as caught:
+        load_items(workload(tmp_path, *rows), 2)
+    assert caught.value.message.isprintable()
 
 
 @pytest.mark.parametrize("name", ["sample-math", "sample-code", "sample-chat"])

@@ -15,4 +15,4 @@ def test_neighbouring_ids_do_not_run_together() -> None:
 
 def test_prompt_keeps_the_items_name_and_answer() -> None:
     prompt = make_prompt(Item("a", "x", None, answer="42"), "x", [7])
-    assert (prompt.id, prompt.answer, prompt.ids, prompt.filler_tokens) == ("a", "42", (7,), 0)
+    assert (prompt.id, prompt.answer, prompt.ids) == ("a", "42", (7,))

@@ -1,5 +1,6 @@
 """A shaped prompt has the asked length in final tokens, real text in front, and a beginning of its own."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,11 +56,8 @@ def test_without_a_length_prompts_stay_as_they_are() -> None:
     assert shaped.left_out == 0
 
 
-def test_filler_is_counted_and_the_question_stands_last() -> None:
-    tokenizer = ByteTokenizer()
-    [plain] = render_prompts(QUESTIONS[:1], tokenizer)
-    [prompt] = shape(QUESTIONS[:1], tokenizer, 500, FILLER, 0).prompts
-    assert prompt.filler_tokens == len(prompt.ids) - len(plain.ids)
+def test_the_question_stands_last() -> None:
+    [prompt] = shape(QUESTIONS[:1], ByteTokenizer(), 500, FILLER, 0).prompts
     assert prompt.text.startswith("<user>")
     assert prompt.text.endswith("\n\nWhat is 0 + 0?<assistant>")
 
@@ -110,6 +108,29 @@ def test_longer_prompts_are_left_out_and_counted() -> None:
     shaped = shape(items, ByteTokenizer(), 200, FILLER, 0)
     assert [prompt.id for prompt in shaped.prompts] == ["short"]
     assert shaped.left_out == 1
+
+
+class CoarseTokenizer(ByteTokenizer):
+    """Puts 40 tokens more before every text that holds a blank line, so that a little filler is too much."""
+
+    def encode(self, text: str) -> list[int]:
+        return [0] * (40 if "\n\n" in text else 0) + super().encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return super().decode([i for i in ids if i])
+
+
+def test_prompts_for_which_no_cut_fits_are_left_out_and_counted() -> None:
+    items = [chat("long enough", "x" * 180), chat("between", "x" * 160)]  # rendered: 17 bytes more
+    shaped = shape(items, CoarseTokenizer(), 200, FILLER, 0)
+    assert [prompt.id for prompt in shaped.prompts] == ["long enough"]
+    assert shaped.left_out == 1
+
+
+def test_where_no_cut_fits_any_prompt_a_longer_context_is_advised() -> None:
+    with pytest.raises(ConfigError, match="brought to 200 tokens") as caught:
+        shape([chat("between", "x" * 160)], CoarseTokenizer(), 200, FILLER, 0)
+    assert caught.value.remedy.startswith("Ask for a longer context")
 
 
 def test_a_prompt_that_is_long_enough_gets_no_filler() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dflash_bench.errors import ConfigError
 from dflash_bench.workloads.rows import Row
-from dflash_bench.workloads.template import fill
+from dflash_bench.workloads.template import as_text, fill
 
 
 def row(**fields: Any) -> Row:
@@ -41,3 +41,13 @@ def test_other_values_are_refused_by_place_and_name(value: Any) -> None:
 def test_a_missing_field_is_named_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"line 7: has no 'question'. Did you mean 'questions'\?"):
         fill("{question}", row(questions="x"))
+
+
+@pytest.mark.parametrize("key", ["\x1b[2Jquestion", "ques\ntion", "question\ud800"])
+def test_the_keys_of_a_row_are_printable_in_messages(key: str) -> None:
+    with pytest.raises(ConfigError, match="has no 'question'") as missing:
+        fill("{question}", row(**{key: "x"}))
+    with pytest.raises(ConfigError, match="is neither") as unfit:
+        as_text("line 7", key, None)
+    assert missing.value.message.isprintable()
+    assert unfit.value.message.isprintable()

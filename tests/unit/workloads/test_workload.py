@@ -7,6 +7,7 @@ import pytest
 
 from dflash_bench.assets import names
 from dflash_bench.errors import ConfigError
+from dflash_bench.plan import workload_name
 from dflash_bench.workloads.workload import load_workload
 
 MINE = """
@@ -73,6 +74,12 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ),
         (MINE.replace("name: mine", "name: other"), "'other' is not the file's name"),
         (MINE + "filler: {path: x, template: x, drop: '('}\n", "is not a regular expression"),
+        (MINE + "answer: {field: a, after: ''}\n", r"answer.after: must not be empty; found ''"),
+        (MINE + "stop: ['']\n", r"stop.0: must not be empty; found ''"),
+        (MINE + "template: ''\n", r"template: must not be empty"),
+        (MINE + 'stop: ["\\ud800"]\n', r"stop.0: holds a character that is not Unicode"),
+        (MINE + "path: /etc/passwd\n", "path: is not a known key"),
+        (MINE + "_path: /etc/passwd\n", "_path: is not a known key"),
     ],
 )
 def test_a_mistake_in_the_yaml_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -85,3 +92,31 @@ def test_a_missing_or_foreign_file_is_refused(tmp_path: Path) -> None:
         load_workload(str(tmp_path / "none.jsonl"))
     with pytest.raises(ConfigError, match="neither a workload"):
         load_workload(written(tmp_path, "a,b", "mine.csv"))
+
+
+def test_a_workload_knows_the_file_that_it_was_loaded_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("mine.yaml", MINE), ("prompts.jsonl", '{"prompt": "Hi"}')):
+        written(tmp_path, text, name)
+        assert load_workload(f"./{name}").path == str(tmp_path / name)
+    ours = Path(load_workload("gsm8k").path)
+    assert ours.is_absolute()
+    assert ours.is_file()
+
+
+def test_a_name_ends_at_the_first_dot_as_in_the_plan(tmp_path: Path) -> None:
+    yaml = written(tmp_path, MINE, "mine.v2.yaml")
+    prompts = written(tmp_path, '{"prompt": "Hi"}', "mine.v2.jsonl")
+    for path in (yaml, prompts):
+        assert load_workload(path).name == workload_name(path) == "mine"
+    with pytest.raises(ConfigError, match=r"'mine\.v2' is not the file's name") as caught:
+        load_workload(written(tmp_path, MINE.replace(": mine", ": mine.v2", 1), "mine.v2.yaml"))
+    assert "`name: mine`" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", [".jsonl", ".yaml", ".jsonl.gz"])
+def test_a_file_without_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="has no name before its ending"):
+        load_workload(written(tmp_path, MINE, name))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dflash_bench.errors import ConfigError
 from dflash_bench.lab.corpus import gsm8k, stdlib
 from dflash_bench.lab.corpus.row import is_held_out
+from dflash_bench.workloads.workload import load_workload
 
 
 def test_calculator_marks_are_taken_out() -> None:
@@ -15,20 +17,50 @@ def test_calculator_marks_are_taken_out() -> None:
     assert row.answer == "She has 48/2 = 24 clips.\n#### 24"
 
 
-def test_the_file_in_the_data_folder_is_split_by_prompt(tmp_path: Path) -> None:
+def write_pairs(folder: Path) -> None:
     lines = [json.dumps({"question": f"What is {i}?", "answer": f"#### {i}"}) for i in range(200)]
-    (tmp_path / gsm8k.FILE_NAME).write_text("\n".join(lines))
+    (folder / "gsm8k_train.jsonl").write_text("\n".join(lines))
+
+
+def test_the_file_in_the_data_folder_is_split_by_prompt(tmp_path: Path) -> None:
+    write_pairs(tmp_path)
     held_out, trained = gsm8k.load(tmp_path, held_out=True), gsm8k.load(tmp_path, held_out=False)
     assert len(held_out) + len(trained) == 200
     assert all(is_held_out(row.prompt) for row in held_out)
     assert not any(is_held_out(row.prompt) for row in trained)
 
 
-def test_the_real_file_has_7473_rows() -> None:
-    path = gsm8k.default_data_dir() / gsm8k.FILE_NAME
-    if not path.is_file():
-        pytest.skip(f"{gsm8k.FILE_NAME} is not here: set DFLASH_BENCH_DATA")
-    assert sum(len(gsm8k.load(held_out=side)) for side in (True, False)) == 7473
+def test_the_data_folder_may_be_named_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pairs(tmp_path)
+    monkeypatch.setenv("DFLASH_BENCH_DATA", str(tmp_path))
+    assert gsm8k.load(held_out=False) == gsm8k.load(tmp_path, held_out=False)
+
+
+def test_what_is_taught_is_asked_by_the_workload() -> None:
+    assert load_workload("gsm8k").template == gsm8k.PROMPT
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("garbage", r"gsm8k_train\.jsonl, line 2: is not JSON"),
+        ('{"question": "Why?"}', r"gsm8k_train\.jsonl, line 2: has no 'answer'"),
+        ('{"question": null, "answer": "1"}', r"gsm8k_train\.jsonl, line 2: 'question' is neither"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path, line: str, message: str) -> None:
+    good = '{"question": "Why?", "answer": "#### 1"}'
+    (tmp_path / "gsm8k_train.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(ConfigError, match=message):
+        gsm8k.load(tmp_path, held_out=False)
+
+
+def test_the_real_file_has_7473_rows(authors_data: Path) -> None:
+    if not (authors_data / "gsm8k_train.jsonl").is_file():
+        pytest.skip("gsm8k_train.jsonl is not beside gsm8k_test.jsonl")
+    assert sum(len(gsm8k.load(authors_data, held_out=side)) for side in (True, False)) == 7473
 
 
 def test_a_function_is_cut_after_its_docstring() -> None:
