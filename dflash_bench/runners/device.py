@@ -18,7 +18,7 @@ def require_torch() -> None:
         if found is None:
             raise ConfigError(
                 f"This needs {package}, which is not installed.",
-                remedy='Install it with: pip install "dflash-bench[reference]"',
+                remedy="Install it with: pip install 'torch>=2.11' 'transformers>=5.17,<6' 'safetensors>=0.5'",
             )
 
 

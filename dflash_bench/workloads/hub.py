@@ -26,7 +26,7 @@ def _dataset(hub: Hub, local_remedy: str) -> Any:
     except ImportError:
         raise InfrastructureError(
             f"{hub.id}: is on the Hugging Face hub, and the package `datasets` is not installed.",
-            remedy=f"{local_remedy} Or: pip install 'dflash-bench[hub]'",
+            remedy=f"{local_remedy} Or: pip install 'datasets>=4'",
         ) from None
     try:
         return load_dataset(hub.id, hub.config, split=hub.split, revision=hub.revision)

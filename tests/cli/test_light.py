@@ -68,7 +68,7 @@ def test_a_sweep_without_torch_says_what_to_install(tmp_path: Path) -> None:
     code = WITHOUT_TORCH + "from dflash_bench.cli import main; main()"
     done = python(code, "sweep", "examples/quickstart.yaml", "-o", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "dflash-bench[reference]" in done.stderr
+    assert "pip install" in done.stderr
 
 
 def test_a_report_needs_no_torch(tmp_path: Path) -> None:

@@ -118,4 +118,4 @@ def test_without_datasets_the_error_names_both_ways(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InfrastructureError, match="`datasets` is not installed") as caught:
         list(source_rows(Source(files=("a.jsonl",), hub=HUB), None))
     assert "a.jsonl" in caught.value.remedy
-    assert "pip install 'dflash-bench[hub]'" in caught.value.remedy
+    assert "pip install 'datasets>=4'" in caught.value.remedy
