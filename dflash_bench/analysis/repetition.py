@@ -1,4 +1,4 @@
-"""Does a text repeat itself? A loop is the easiest text to draft, and an arm that loops looks fastest of all.
+"""Does a text repeat itself? A loop can be the easiest text to draft, and make an arm look fastest of all.
 
 A text repeats itself if some run of 20 tokens occurs in it twice. Prompts whose text does so are counted, and tau and
 speedup are told over the others as well: where the two differ much, the larger one belongs to the loops.

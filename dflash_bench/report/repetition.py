@@ -1,4 +1,4 @@
-"""A warning where texts repeat themselves: loops are easy to draft, so tau and speedup are flattered."""
+"""A warning where texts repeat themselves: a loop can be the easiest text to draft, and flatter tau and speedup."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ def _note(group: Group) -> Iterator[str]:
         return
     yield (
         f"{group.label}: {found['repeating']} of {found['prompts']} texts repeat a run of 20 tokens, and loops"
-        f" are easy to draft. {_others(row)}"
+        f" can flatter what drafts them. {_others(row)}"
     )
 
 
