@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from dflash_bench.analysis.best import best_arms
 from dflash_bench.analysis.comparison import Comparison
 from dflash_bench.analysis.drift import cell_drift, control_drift
 from dflash_bench.analysis.entry import identity, measures
 from dflash_bench.analysis.frames import Sample, Tables, read_tables
-from dflash_bench.analysis.headline import best_arms, headline
+from dflash_bench.analysis.headline import headline
 from dflash_bench.analysis.lossless import compare, control
 from dflash_bench.analysis.plain import plain
 from dflash_bench.analysis.reason import Evidence, reason
+from dflash_bench.analysis.stats import Scope
 from dflash_bench.analysis.verdict import Claim, Key, adjusted_claims, best_claim, decide
 from dflash_bench.plan import Plan, primary_cell
 from dflash_bench.spec import SCHEMA_VERSION, Spec
@@ -48,13 +50,14 @@ def analyse(
     entries, comparisons = _entries(plan, spec, tables, simulated)
     _judge(entries, comparisons, plan.baseline, primary, spec.design.delta)
     cells = list(entries.values())
+    best = _best(tables.samples(), comparisons, spec.design.scope)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
-        "headline": headline(cells, primary),
+        "headline": headline(cells, primary, best),
         "primary": primary,
         "drift": control_drift(tables),
         "cells": [_verdict_line(entry) for entry in cells if entry["verdict"] is not None],
-        "best_arms": {cell: best_arms(_of(cells, cell)) for cell, _ in entries},
+        "best_arms": {cell: best.get(cell, []) for cell, _ in entries},
     }
     return Analysis(cells=plain(cells), verdicts=plain(verdicts))
 
@@ -139,5 +142,15 @@ def _verdict_line(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of(cells: list[dict[str, Any]], cell_id: str) -> list[dict[str, Any]]:
-    return [entry for entry in cells if entry["cell_id"] == cell_id]
+def _best(
+    samples: Mapping[Key, Sample], comparisons: Mapping[Key, Comparison], scope: Scope
+) -> dict[str, list[str]]:
+    """Return the best arms of each cell in which something was compared."""
+    speedups: dict[str, dict[str, float]] = {}
+    for (cell, arm), found in comparisons.items():
+        if found.speedup is not None:
+            speedups.setdefault(cell, {})[arm] = found.speedup.ratio
+    return {
+        cell: best_arms({arm: samples[cell, arm] for arm in values}, values, scope)
+        for cell, values in speedups.items()
+    }

@@ -1,10 +1,9 @@
 """The whole run in one sentence: does the method help, where most, where least, and with which block.
 
-A cell counts by its best arm: the best of those that help, else the best. "Best" is a set: every arm whose interval
-reaches the lower end of the best one's cannot be told from it.
+A cell counts by its best arm: the best of those that help, else the best.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 NAMES = {
@@ -24,8 +23,14 @@ VERBS = {
 Entry = dict[str, Any]
 
 
-def headline(entries: Sequence[Entry], primary: str | None = None) -> dict[str, str]:
+def headline(
+    entries: Sequence[Entry],
+    primary: str | None = None,
+    best_arms: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, str]:
     """Return {"verdict", "sentence"} for the entries of cells.json; `primary` is the id of the cell that decides.
+
+    `best_arms` are those of each cell that cannot be told from its fastest.
 
     The verdict is one of the four, or MIXED: it helps in some cells and hurts in others.
     """
@@ -41,7 +46,7 @@ def headline(entries: Sequence[Entry], primary: str | None = None) -> dict[str, 
     if len(deciding) < len(best):
         sentence += f" Of all {len(best)} cells it {_counts(best)}."
     chosen = max(deciding.values(), key=_value)
-    sentence += _choice([entry for entry in measured if entry["cell_id"] == chosen["cell_id"]])
+    sentence += _choice((best_arms or {}).get(chosen["cell_id"], ()))
     sentence += _differing(measured)
     simulated = "SIMULATED. " if chosen["simulated"] else ""
     return {"verdict": verdict, "sentence": simulated + sentence}
@@ -55,22 +60,6 @@ def best_by_cell(entries: Sequence[Entry]) -> dict[str, Entry]:
         if _standing(entry) > _standing(held):
             best[entry["cell_id"]] = entry
     return best
-
-
-def best_arms(entries: Sequence[Entry]) -> list[str]:
-    """Return the arms of one cell that may be the fastest: their interval reaches the lower end of the best one's."""
-    measured = [entry for entry in entries if entry["speedup"] and _value(entry) is not None]
-    if not measured:
-        return []
-    best = max(measured, key=_value)
-    bar = best["speedup"]["ci_low"]
-    if bar is None:
-        return [best["arm"]]
-    return [
-        entry["arm"]
-        for entry in measured
-        if entry is best or (entry["speedup"]["ci_high"] or 0.0) >= bar
-    ]
 
 
 def _value(entry: Entry) -> Any:
@@ -136,9 +125,8 @@ def _differing(entries: Sequence[Entry]) -> str:
     return f" {different} of {compared} outputs differ from the baseline's." if different else ""
 
 
-def _choice(entries: list[Entry]) -> str:
-    """Say which arms of the best cell cannot be told from the best."""
-    arms = sorted(best_arms(entries))
-    if len(arms) < 2:
+def _choice(best: Sequence[str]) -> str:
+    """Say which arms of the best cell cannot be told from the fastest."""
+    if len(best) < 2:
         return ""
-    return f" In the best cell {', '.join(arms[:-1])} and {arms[-1]} cannot be told apart."
+    return f" In the best cell {', '.join(best[:-1])} and {best[-1]} cannot be told apart."

@@ -30,11 +30,9 @@ def repetition(sample: Sample, comparison: Comparison | None) -> dict[str, Any]:
 
 def repeats(ids: bytes, run: int = RUN) -> bool:
     """Tell whether the text `ids` (32-bit tokens as bytes) holds some run of `run` tokens twice."""
-    tokens = np.frombuffer(ids, dtype=np.intc)
-    if len(tokens) <= run:
-        return False
-    windows = np.lib.stride_tricks.sliding_window_view(tokens, run)
-    return len(np.unique(windows, axis=0)) < len(windows)
+    width = np.dtype(np.intc).itemsize
+    windows = [ids[at : at + run * width] for at in range(0, len(ids) - (run - 1) * width, width)]
+    return len(set(windows)) < len(windows)
 
 
 def _tau(sample: Sample, looping: set[str]) -> float | None:
