@@ -58,14 +58,12 @@ class Share(BaseModel):
     cpu_s: float | None
 
 
-class RequestRecord(Line):
-    """What one request gave. A failed one has an `error` and nulls; its pair is dropped and counted."""
+class Answer(BaseModel):
+    """What one request gave. A failed one has an `error`, a sentence, and nulls; its pair is dropped and counted."""
 
-    kind: Literal["request"] = "request"
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     request: str
-    prompt_sha256: str
-    prompt_tokens: int
-    output_tokens: int | None = None
     output_ids: tuple[int, ...] | None = None
     output_text: str | None = None
     finish_reason: Literal["eos", "length", "stop"] | None = None
@@ -75,6 +73,15 @@ class RequestRecord(Line):
     draft_prefill_s: float | None = None
     steps: Steps | None = None
     window: Share | None = None
+
+
+class RequestRecord(Answer, Line):
+    """An answer, and the prompt that it answers."""
+
+    kind: Literal["request"] = "request"
+    prompt_sha256: str
+    prompt_tokens: int
+    output_tokens: int | None = None
 
 
 class VisitStart(Line):
@@ -89,20 +96,27 @@ class VisitStart(Line):
     load_average: tuple[float, float, float] | None
 
 
-class VisitEnd(Line):
-    """The visit's totals. `occupancy`: mean active rows over batch size, over the window's time."""
+class Totals(BaseModel):
+    """What a visit took as a whole. `occupancy`: mean active rows over batch size, over the window's time."""
 
-    kind: Literal["visit_end"] = "visit_end"
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     wall_s: float
-    cpu_s: float | None
-    window_wall_s: float | None
-    window_cpu_s: float | None
-    occupancy: float | None
-    steps: int | None
-    row_steps: int | None
-    requests: int
-    failed: int
-    load_average: tuple[float, float, float] | None
+    cpu_s: float | None = None
+    window_wall_s: float | None = None
+    window_cpu_s: float | None = None
+    occupancy: float | None = None
+    steps: int | None = None
+    row_steps: int | None = None
     peak_memory_bytes: int | None = None
     kv_bytes_per_token: float | None = None
     backend: dict[str, Any] = {}
+
+
+class VisitEnd(Totals, Line):
+    """The totals of a visit that was finished: only such visits count."""
+
+    kind: Literal["visit_end"] = "visit_end"
+    requests: int
+    failed: int
+    load_average: tuple[float, float, float] | None

@@ -1,16 +1,14 @@
 """One visit: an arm is asked all requests of a cell, and every answer is written down as it comes."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 
 from dflash_bench.plan import Cell, Visit
 from dflash_bench.records.machine import load_average
-from dflash_bench.records.schema import RequestRecord, VisitEnd, VisitStart
+from dflash_bench.records.schema import Answer, RequestRecord, VisitEnd, VisitStart
 from dflash_bench.records.store import Writer
 from dflash_bench.run.observer import Observer
-from dflash_bench.runners.base import Answer, Request, Session
+from dflash_bench.runners.base import Request, Session
 from dflash_bench.workloads.prompts import Prompt
 
 
@@ -40,7 +38,7 @@ def make_visit(
             requests=len(requests),
             failed=failed,
             load_average=load_average(),
-            **asdict(totals),
+            **dict(totals),
         )
     )
     writer.sync()
@@ -62,11 +60,6 @@ def _start(visit: Visit, attempt: int) -> VisitStart:
 
 
 def _record(visit: Visit, attempt: int, answer: Answer, prompt: Prompt) -> RequestRecord:
-    fields: dict[str, Any] = {
-        name: getattr(answer, name)
-        for name in RequestRecord.model_fields
-        if hasattr(answer, name) and name != "kind"
-    }
     ids = answer.output_ids
     return RequestRecord(
         visit=visit.id,
@@ -74,5 +67,5 @@ def _record(visit: Visit, attempt: int, answer: Answer, prompt: Prompt) -> Reque
         prompt_sha256=prompt.sha256,
         prompt_tokens=len(prompt.ids),
         output_tokens=len(ids) if ids is not None else None,
-        **fields,
+        **dict(answer),
     )

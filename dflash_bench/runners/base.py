@@ -10,11 +10,11 @@ session.close(); runner.stop()
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dflash_bench.plan import Cell, PlannedArm
-from dflash_bench.records.schema import Share, Steps
+from dflash_bench.records.schema import Answer, Totals
 from dflash_bench.workloads.prompts import Tokenizer
 
 
@@ -27,38 +27,6 @@ class Request:
     key: int
     max_new_tokens: int
     stop: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What one request gave; `error` is a sentence if it failed, and then the rest is null."""
-
-    request: str
-    output_ids: tuple[int, ...] | None = None
-    output_text: str | None = None
-    finish_reason: str | None = None
-    error: str | None = None
-    ttft_s: float | None = None
-    e2e_s: float | None = None
-    draft_prefill_s: float | None = None
-    steps: Steps | None = None
-    window: Share | None = None
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a visit took as a whole; see `records.schema.VisitEnd`."""
-
-    wall_s: float
-    cpu_s: float | None = None
-    window_wall_s: float | None = None
-    window_cpu_s: float | None = None
-    occupancy: float | None = None
-    steps: int | None = None
-    row_steps: int | None = None
-    peak_memory_bytes: int | None = None
-    kv_bytes_per_token: float | None = None
-    backend: dict[str, Any] = field(default_factory=dict)
 
 
 class Session(Protocol):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import Cell, PlannedArm
 from dflash_bench.records.machine import sha256_files
-from dflash_bench.records.schema import Share, Steps
-from dflash_bench.runners.base import Answer, Request, Session, Totals
+from dflash_bench.records.schema import Answer, Share, Steps, Totals
+from dflash_bench.runners.base import Request, Session
 from dflash_bench.runners.device import (
     check_device,
     check_threads,

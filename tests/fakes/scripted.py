@@ -13,8 +13,8 @@ from typing import Any
 
 from dflash_bench.errors import InfrastructureError
 from dflash_bench.plan import Cell, PlannedArm
-from dflash_bench.records.schema import Share, Steps
-from dflash_bench.runners.base import Answer, Request, Totals
+from dflash_bench.records.schema import Answer, Share, Steps, Totals
+from dflash_bench.runners.base import Request
 from dflash_bench.spec import Spec
 from dflash_bench.workloads.prompts import Message
 
@@ -86,7 +86,7 @@ class ScriptedSession:
             if self._target == "slow":
                 time.sleep(0.02)
             if self._target == "failing" and number % 3 == 2:
-                yield Answer(request.id, error="scripted failure")
+                yield Answer(request=request.id, error="scripted failure")
                 continue
             answer = answer_to(request, self._arm.block_size)
             assert answer.window is not None

@@ -8,7 +8,8 @@ import pytest
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import PlannedArm
-from dflash_bench.runners.base import Answer, Request
+from dflash_bench.records.schema import Answer
+from dflash_bench.runners.base import Request
 from dflash_bench.runners.reference import ReferenceRunner, make
 from dflash_bench.spec import Spec
 
