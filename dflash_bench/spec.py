@@ -6,7 +6,7 @@ measures the default and calls it something else. Paths in a spec are relative t
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -27,6 +27,9 @@ class Part(BaseModel):
     """A piece of a spec: immutable, and strict about its keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 class Arm(Part):
@@ -180,14 +183,17 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 def load_spec(path: Path) -> Spec:
     """Read and validate the spec at `path`; its relative paths become absolute ones."""
+    spec = read_part(path, Spec, remedy="Mend the file and run again.")
+    return _anchored(spec, path.resolve().parent)
+
+
+def read_part(path: Path, model: type[AnyPart], remedy: str) -> AnyPart:
+    """Read the YAML at `path` as a `model`; what does not fit is refused by file, key and value."""
     content = load_yaml(path)
     try:
-        spec = Spec.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(
-            f"{path}: {explain(error, Spec)}", remedy="Mend the file and run again."
-        ) from None
-    return _anchored(spec, path.resolve().parent)
+        raise ConfigError(f"{path}: {explain(error, model)}", remedy=remedy) from None
 
 
 # Pydantic speaks of Python's types; a spec is written in YAML.

@@ -47,10 +47,11 @@ def analyse(
     """
     tables = read_tables(lines)
     primary = primary_cell(plan, spec.design.primary)
-    entries, comparisons = _entries(plan, spec, tables, simulated)
+    samples = tables.samples()
+    entries, comparisons = _entries(plan, spec, tables, samples, simulated)
     _judge(entries, comparisons, plan.baseline, primary, spec.design.delta)
     cells = list(entries.values())
-    best = _best(tables.samples(), comparisons, spec.design.scope)
+    best = _best(samples, comparisons, spec.design.scope)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
         "headline": headline(cells, primary, best),
@@ -63,10 +64,9 @@ def analyse(
 
 
 def _entries(
-    plan: Plan, spec: Spec, tables: Tables, simulated: bool
+    plan: Plan, spec: Spec, tables: Tables, samples: Mapping[Key, Sample], simulated: bool
 ) -> tuple[Entries, dict[Key, Comparison]]:
     """Return the entry of each (cell, arm) that the plan visits, and the comparisons with the baseline."""
-    samples = tables.samples()
     empty = Sample(
         tables.visits.iloc[:0], tables.requests.iloc[:0], tables.steps.of(np.empty(0, np.int64))
     )

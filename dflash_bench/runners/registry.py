@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from importlib import import_module
 
-from pydantic import ValidationError
-
 from dflash_bench.assets import asset, names
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.runners.base import Runner
-from dflash_bench.spec import Part, Spec, explain, load_yaml
+from dflash_bench.spec import Part, Spec, read_part
 
 Factory = Callable[[Spec], Runner]
 
@@ -28,7 +26,8 @@ class Recipe(Part):
 
 def recipes() -> list[Recipe]:
     """Return the recipes of ours, by name."""
-    return [_recipe(name) for name in names("runners")]
+    paths = [asset("runners", f"{name}.yaml") for name in names("runners")]
+    return [read_part(path, Recipe, remedy="Mend the file.") for path in paths]
 
 
 def register(name: str, factory: Factory) -> None:
@@ -48,11 +47,3 @@ def make_runner(spec: Spec) -> Runner:
     module = import_module(f"dflash_bench.runners.{spec.runner}")
     runner: Runner = module.make(spec)
     return runner
-
-
-def _recipe(name: str) -> Recipe:
-    path = asset("runners", f"{name}.yaml")
-    try:
-        return Recipe.model_validate(load_yaml(path))
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error, Recipe)}", remedy="Mend the file.") from None

@@ -12,7 +12,6 @@ from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -20,7 +19,7 @@ from pydantic import (
 from dflash_bench.assets import asset, is_path, names
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import workload_name
-from dflash_bench.spec import Part, explain, load_yaml
+from dflash_bench.spec import Part, read_part
 from dflash_bench.workloads.rows import is_unicode
 
 AnySource = TypeVar("AnySource", bound="Source")
@@ -155,13 +154,7 @@ def _located(reference: str) -> Path:
 
 def _read(path: Path) -> Workload:
     """Read a workload's YAML; the paths in it become absolute."""
-    content = load_yaml(path)
-    try:
-        workload = Workload.model_validate(content)
-    except ValidationError as error:
-        raise ConfigError(
-            f"{path}: {explain(error, Workload)}", remedy="See workloads/README.md."
-        ) from None
+    workload = read_part(path, Workload, remedy="See workloads/README.md.")
     name = workload_name(str(path))
     if workload.name != name:
         raise ConfigError(
