@@ -1,9 +1,10 @@
 """Keys and values of a batch in which every row has its own length.
 
-One tensor per layer for keys and one for values, in which *slot index = position*. The cache does
-not know how long a row is: whoever reads says which slots are visible. To roll back rejected tokens
-is therefore nothing but to lower a length somewhere else. What lies beyond the length stays there,
-and is rewritten in the very forward pass in which it would become visible, before attention reads.
+One tensor per layer for keys and one for values, in which *slot index = position* for all that is
+committed. The cache does not know how long a row is: whoever reads says which slots are visible. To
+roll back rejected tokens is therefore nothing but to lower a length somewhere else. What lies beyond
+the length stays there, and is rewritten in the very forward pass in which it would become visible,
+before attention reads. Only the accepted path of a tree has to be moved to its positions.
 
 Rows in use are packed at the front, so that a batch of A rows is a view and not a gather.
 """
@@ -44,15 +45,13 @@ class KVCache:
         self._keys = self._allocate(rows, max_length)
         self._values = self._allocate(rows, max_length)
 
-    def at(self, first_row: int, positions: Tensor, view_length: int) -> "CacheView":
-        """Open the slots at `positions` [A, K] of A rows from `first_row` for one forward pass.
+    def at(self, first_row: int, slots: Tensor, view_length: int) -> "CacheView":
+        """Open `slots` [A, K] of A rows from `first_row` for one forward pass.
 
         What is written there comes back with slots 0..view_length-1 of the same rows.
         """
-        rows, max_length = positions.shape[0], self._keys[0].shape[1]
-        offsets = torch.arange(first_row, first_row + rows, device=positions.device) * max_length
-        slots = (positions + offsets[:, None]).flatten()  # [A*K], in the flattened rows
-        return CacheView(self, slice(first_row, first_row + rows), slots, view_length)
+        rows = slice(first_row, first_row + slots.shape[0])
+        return CacheView(self, rows, self._flat(slots, first_row), view_length)
 
     def write(self, keys: Tensor, values: Tensor, slots: Tensor, layer: int) -> None:
         """Store keys and values [A, Hkv, K, D] of one layer at flat `slots` [A*K]."""
@@ -65,10 +64,24 @@ class KVCache:
         return keys.transpose(1, 2), values.transpose(1, 2)
 
     @torch.inference_mode()
+    def move_slots(self, source: Tensor, destination: Tensor) -> None:
+        """Copy what is at slots `source` [A, L] of the first A rows to `destination` [A, L]."""
+        come, go = self._flat(source, 0), self._flat(destination, 0)
+        for store in (*self._keys, *self._values):
+            flat = store.flatten(0, 1)
+            flat.index_copy_(0, go, flat[come])
+
+    @torch.inference_mode()
     def move_row(self, source: int, destination: int) -> None:
         """Copy a whole row, so that a finished row's place can be taken by another."""
         for store in (*self._keys, *self._values):
             store[destination] = store[source]
+
+    def _flat(self, slots: Tensor, first_row: int) -> Tensor:
+        """Return the indices [A*K] of slots [A, K] where all rows are laid end to end."""
+        rows, max_length = slots.shape[0], self._keys[0].shape[1]
+        offsets = torch.arange(first_row, first_row + rows, device=slots.device) * max_length
+        return (slots + offsets[:, None]).flatten()
 
     def _allocate(self, rows: int, max_length: int) -> list[Tensor]:
         # Zeros, not whatever memory held: a masked slot has weight 0, but 0 times NaN is NaN.

@@ -18,10 +18,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from dflash_bench.engine.draft import Anchors, Draft
 from dflash_bench.engine.loop import Event, Verifier
-from dflash_bench.engine.methods.base import Drafter
+from dflash_bench.engine.methods.base import Committed, Drafter
 from dflash_bench.engine.target import Verdict
-from dflash_bench.engine.verify import Draft
 from dflash_bench.errors import ConfigError
 
 Phase = Literal["prefill_s", "draft_prefill_s", "draft_s", "verify_s", "commit_s"]
@@ -114,7 +114,7 @@ def measured(events: Iterable[Event], clock: Clock) -> Iterator[Timed]:
 
 
 class TimedTarget:
-    """A target whose prefill and verification are timed."""
+    """A target whose prefill, verification and commit are timed."""
 
     def __init__(self, target: Verifier, clock: Clock) -> None:
         self._target, self._clock = target, clock
@@ -125,9 +125,15 @@ class TimedTarget:
         with self._clock.phase("prefill_s"):
             return self._target.prefill(row, prompt)
 
-    def verify_block(self, tokens: Tensor, lengths: Sequence[int]) -> Verdict:
+    def verify_block(
+        self, tokens: Tensor, lengths: Sequence[int], parents: Tensor | None = None
+    ) -> Verdict:
         with self._clock.phase("verify_s"):
-            return self._target.verify_block(tokens, lengths)
+            return self._target.verify_block(tokens, lengths, parents)
+
+    def commit(self, nodes: Tensor, lengths: Sequence[int]) -> None:
+        with self._clock.phase("commit_s"):
+            self._target.commit(nodes, lengths)
 
 
 class TimedDrafter:
@@ -138,16 +144,14 @@ class TimedDrafter:
         self.name, self.block_size, self.taps = drafter.name, drafter.block_size, drafter.taps
         self.reserve, self.move_row = drafter.reserve, drafter.move_row
 
-    def admit(self, row: int, prompt: Sequence[int], features: Tensor) -> None:
+    def admit(self, row: int, tokens: Sequence[int], features: Tensor) -> None:
         with self._clock.phase("draft_prefill_s"):
-            self._drafter.admit(row, prompt, features)
+            self._drafter.admit(row, tokens, features)
 
-    def draft_block(self, pending: Tensor, lengths: Sequence[int]) -> Draft:
+    def draft_block(self, anchors: Anchors) -> Draft:
         with self._clock.phase("draft_s"):
-            return self._drafter.draft_block(pending, lengths)
+            return self._drafter.draft_block(anchors)
 
-    def commit(
-        self, features: Tensor, lengths: Sequence[int], num_committed: Sequence[int]
-    ) -> None:
+    def commit(self, committed: Committed) -> None:
         with self._clock.phase("commit_s"):
-            self._drafter.commit(features, lengths, num_committed)
+            self._drafter.commit(committed)

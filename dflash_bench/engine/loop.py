@@ -1,9 +1,9 @@
 """The loop: draft a block, verify it in one pass of the target, commit what stands.
 
-    draft    = drafter.draft_block(...)     K-1 tokens per row; none at all for AR
+    draft    = drafter.draft_block(...)     K-1 tokens per row, a chain or a tree; none at all for AR
     verdict  = target.verify_block(...)     one pass over [pending, d1, .., dK-1]
-    accepted = accept(draft, choose(...))   how many drafts the target would have chosen itself
-    commit                                  per row: those, and the target's own next token
+    accepted = verify(draft, verdict, ...)  the path of drafts that stands, and the target's tokens
+    commit                                  per row: those, the last of them being the next pending
 
 One committed token, `pending`, is always missing from the target's cache; it leads the next
 block. Every row commits on its own. A finished row leaves at once and the next request takes its
@@ -18,12 +18,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from dflash_bench.engine.methods.base import Drafter
+from dflash_bench.engine.draft import Anchors
+from dflash_bench.engine.methods.base import Committed, Drafter
 from dflash_bench.engine.request import Request
 from dflash_bench.engine.sampling import Sampling, choose
 from dflash_bench.engine.state import Finish, Slot
 from dflash_bench.engine.target import Verdict
-from dflash_bench.engine.verify import accept
+from dflash_bench.engine.verify import Rule, verify
 from dflash_bench.errors import ConfigError
 
 
@@ -44,11 +45,14 @@ class Admitted:
 class RowStep:
     """What one step gave one request, after the cut at the end of its text.
 
-    `tokens` were committed, `cut` were dropped behind the end. Always `accepted = len(tokens) - 1`:
-    the last token of a step counts as the target's own, also where the cut fell among the drafts.
+    The target's pass had `scheduled` tokens of this row: the anchor, the `drafted` ones, and padding
+    where other rows drafted more. `tokens` were committed, `cut` were dropped behind the end. Always
+    `accepted = len(tokens) - 1`: the last token of a step counts as the target's own, also where the
+    cut fell among the drafts.
     """
 
     request_id: str
+    scheduled: int
     drafted: int
     accepted: int
     tokens: tuple[int, ...]
@@ -75,7 +79,10 @@ class Verifier(Protocol):
     def max_positions(self) -> int: ...
     def reserve(self, rows: int, max_length: int, taps: tuple[int, ...] = ()) -> None: ...
     def prefill(self, row: int, prompt: Sequence[int]) -> Verdict: ...
-    def verify_block(self, tokens: Tensor, lengths: Sequence[int]) -> Verdict: ...
+    def verify_block(
+        self, tokens: Tensor, lengths: Sequence[int], parents: Tensor | None = None
+    ) -> Verdict: ...
+    def commit(self, nodes: Tensor, lengths: Sequence[int]) -> None: ...
     def move_row(self, source: int, destination: int) -> None: ...
 
 
@@ -86,6 +93,7 @@ def generate(
     *,
     batch_size: int,
     sampling: Sampling,
+    rule: Rule = "match",
 ) -> Iterator[Event]:
     """Answer all requests, at most `batch_size` at a time, and yield what happens as it happens.
 
@@ -99,7 +107,7 @@ def generate(
         raise ConfigError(f"Two requests have the id {twice}.", remedy="Give each its own id.")
     for request in requests:
         _check(request, target.max_positions)
-    return _run(target, drafter, requests, batch_size, sampling)
+    return _run(target, drafter, requests, batch_size, sampling, rule)
 
 
 @torch.inference_mode()
@@ -109,6 +117,7 @@ def _run(
     requests: Sequence[Request],
     batch_size: int,
     sampling: Sampling,
+    rule: Rule,
 ) -> Iterator[Event]:
     # A block keeps its width up to the last one, which may reach beyond the end of its text.
     longest = max((len(r.prompt) + r.max_new_tokens for r in requests), default=0)
@@ -123,7 +132,7 @@ def _run(
                 yield _admit(batch, row, target, drafter, sampling)
         _pack(batch, target, drafter)
         if batch:
-            yield _step(batch, target, drafter, sampling)
+            yield _step(batch, target, drafter, sampling, rule)
 
 
 def _admit(
@@ -137,40 +146,46 @@ def _admit(
     first = int(choose(verdict.logits, place[:1], place[1], sampling))
     slot.commit([first])
     if not slot.finished:
-        drafter.admit(row, request.prompt, verdict.features)
+        drafter.admit(row, (*request.prompt, first), verdict.features)
     active = sum(not other.finished for other in batch if other is not slot) + 1
     return Admitted(request.id, first, slot.finished, active)
 
 
-def _step(batch: list[Slot], target: Verifier, drafter: Drafter, sampling: Sampling) -> Step:
+def _step(
+    batch: list[Slot], target: Verifier, drafter: Drafter, sampling: Sampling, rule: Rule
+) -> Step:
     """Draft, verify and commit one block of every row of `batch`."""
     lengths = [slot.length for slot in batch]
     columns = [[slot.pending for slot in batch], lengths, [slot.request.key for slot in batch]]
     pending, starts, keys = torch.tensor(columns, device=target.device)  # [A] each
+    law = sampling if rule == "reject" and sampling.temperature > 0 else None
+    anchors = Anchors(pending, lengths, starts, keys, law)
 
-    draft = drafter.draft_block(pending, lengths)
+    draft = drafter.draft_block(anchors)
     block = torch.cat((pending[:, None], draft.tokens), dim=1)  # [A, K]
-    verdict = target.verify_block(block, lengths)
-    width = block.shape[1]
-    # The token chosen after slot j of the block stands one position further on.
-    positions = starts[:, None] + torch.arange(1, width + 1, device=target.device)
-    chosen = choose(verdict.logits, positions, keys, sampling)  # [A, K]
-    accepted = accept(draft, chosen)  # [A]
+    verdict = target.verify_block(block, lengths, draft.parents)
+    accepted = verify(draft, verdict.logits, anchors, sampling, rule)
+    features = verdict.features
+    if draft.parents is not None:
+        target.commit(accepted.nodes, lengths)
+        features = features.take_along_dim(accepted.nodes[..., None], dim=1)
 
+    width = block.shape[1]
     drafted = [width - 1] * len(batch) if draft.counts is None else draft.counts.tolist()
-    table = torch.column_stack((accepted, chosen)).tolist()  # the step's one wait for the device
+    table = torch.column_stack((accepted.counts, accepted.tokens)).tolist()  # waits for the device
     rows = tuple(
-        _commit(slot, drafts, choices[: num_accepted + 1])
-        for slot, drafts, (num_accepted, *choices) in zip(batch, drafted, table, strict=True)
+        _commit(slot, width, drafts, tokens[: num_accepted + 1])
+        for slot, drafts, (num_accepted, *tokens) in zip(batch, drafted, table, strict=True)
     )
-    drafter.commit(verdict.features, lengths, [len(row.tokens) for row in rows])
+    drafter.commit(Committed(lengths, [row.tokens for row in rows], features))
     return Step(rows)
 
 
-def _commit(slot: Slot, drafted: int, burst: list[int]) -> RowStep:
+def _commit(slot: Slot, scheduled: int, drafted: int, burst: list[int]) -> RowStep:
     tokens = slot.commit(burst)
     return RowStep(
         request_id=slot.request.id,
+        scheduled=scheduled,
         drafted=drafted,
         accepted=len(tokens) - 1,
         tokens=tokens,

@@ -20,6 +20,10 @@ _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
 _MIX_2 = 0x94D049BB133111EB - 2**64
 
 
+# Noise for different purposes must be independent, so each purpose has a stream of its own.
+TARGET, DRAFT, ACCEPT = 0, 1, 2
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are chosen; temperature 0 is greedy, where the seed has no effect."""
@@ -43,17 +47,34 @@ def choose(logits: Tensor, positions: Tensor, keys: Tensor, sampling: Sampling) 
     return noise.add_(logits.double() / sampling.temperature).argmax(-1)
 
 
-def gumbel(positions: Tensor, keys: Tensor, seed: int, vocab_size: int) -> Tensor:
+def propose(
+    logits: Tensor, positions: Tensor, keys: Tensor, sampling: Sampling
+) -> tuple[Tensor, Tensor]:
+    """Draw draft tokens [B, K] from their own law, and return that law, float64 [B, K, V], as well.
+
+    Shapes as in `choose`; the noise is of another stream than the target's.
+    """
+    scaled = logits.double() / sampling.temperature
+    noise = gumbel(positions, keys, sampling.seed, logits.shape[-1], DRAFT)
+    return noise.add_(scaled).argmax(-1), scaled.softmax(-1)
+
+
+def gumbel(
+    positions: Tensor, keys: Tensor, seed: int, vocab_size: int, purpose: int = TARGET
+) -> Tensor:
     """Return standard Gumbel noise [B, K, V] in float64 for every token at `positions` [B, K]."""
-    return uniform(positions, keys, seed, vocab_size).log_().neg_().log_().neg_()
+    return uniform(positions, keys, seed, vocab_size, purpose).log_().neg_().log_().neg_()
 
 
-def uniform(positions: Tensor, keys: Tensor, seed: int, vocab_size: int) -> Tensor:
+def uniform(
+    positions: Tensor, keys: Tensor, seed: int, vocab_size: int, purpose: int = TARGET
+) -> Tensor:
     """Return uniform noise [B, K, V], each value in the open interval (0, 1), in float64.
 
     Each (seed, key, position) starts a SplitMix64 stream, whose v-th number belongs to token v.
     """
-    stream = _mix(_mix(keys + _signed(seed * _GAMMA))[:, None] + positions * _GAMMA)  # [B, K]
+    root = _signed(seed * _GAMMA + purpose * _MIX_1)
+    stream = _mix(_mix(keys + root)[:, None] + positions * _GAMMA)  # [B, K]
     tokens = torch.arange(1, vocab_size + 1, device=positions.device) * _GAMMA  # [V]
     bits = _mix(stream[..., None] + tokens)
     # The top 52 bits, centred: with 53 the largest value would round to 1, whose noise is infinite.

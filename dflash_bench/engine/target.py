@@ -1,8 +1,9 @@
-"""The model whose text is wanted: a Hugging Face causal LM behind three verbs.
+"""The model whose text is wanted: a causal LM and its cache behind four verbs.
 
-    reserve       room for the batch's keys and values, and hooks on the layers that a drafter reads
+    reserve       room for the batch's keys and values, and which layers a drafter reads
     prefill       one prompt, into one row
-    verify_block  K tokens of every active row, each row at its own positions
+    verify_block  a block of tokens of every active row, each row at its own positions
+    commit        the accepted path of a tree takes its place in the cache
 
 One attention path serves them all, sdpa with explicit positions and an explicit boolean mask, so
 that AR, verification and prefill differ in nothing but the number of tokens.
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dflash_bench.engine.cache import CacheShape, KVCache
-from dflash_bench.engine.pretrained import load_pretrained, refuse_attention, refuse_family
+from dflash_bench.engine.cache import KVCache
+from dflash_bench.engine.draft import ancestors, depths
+from dflash_bench.engine.network import Network, network_of
+from dflash_bench.engine.pretrained import load_pretrained
 
 
 @dataclass(frozen=True)
@@ -35,30 +38,15 @@ class Verdict:
 class Target:
     """A causal LM, its cache, and the taps on its layers."""
 
-    def __init__(self, model: Any) -> None:
-        """Wrap a Hugging Face model; raises ConfigError for one that cannot be verified."""
-        config = model.config
-        refuse_family(config.model_type, type(model).__name__)
-        refuse_attention(config, type(model).__name__)
-        self._model = model
-        self.device: torch.device = model.device
-        self.dtype: torch.dtype = model.dtype
-        self.hidden_size: int = config.hidden_size
-        self.vocab_size: int = config.vocab_size
-        self.num_layers: int = config.num_hidden_layers
-        self.max_positions: int = config.max_position_embeddings
-        head_dim: int | None = getattr(config, "head_dim", None)
-        self._cache_shape = CacheShape(
-            num_layers=config.num_hidden_layers,
-            kv_heads=config.num_key_value_heads,
-            head_dim=head_dim or config.hidden_size // config.num_attention_heads,
-            dtype=model.dtype,
-            device=model.device,
-        )
-        self._cache = KVCache(self._cache_shape)
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.device, self.dtype = network.device, network.dtype
+        self.hidden_size, self.vocab_size = network.hidden_size, network.vocab_size
+        self.num_layers, self.max_positions = network.num_layers, network.max_positions
+        self.eos_ids = network.eos_ids
+        self.embed, self.lm_head = network.embed, network.lm_head
+        self._cache = KVCache(network.cache_shape)
         self._taps: tuple[int, ...] = ()
-        self._tapped: dict[int, Tensor] = {}
-        self._hooks: list[Any] = []
 
     @classmethod
     def load(
@@ -73,83 +61,71 @@ class Target:
 
     @classmethod
     def from_model(cls, model: Any) -> "Target":
-        """Wrap a Hugging Face causal LM that is already in memory."""
-        return cls(model.eval())
-
-    @property
-    def eos_ids(self) -> frozenset[int]:
-        """The tokens that end a text, from the generation configuration or else the model's own."""
-        ids = self._model.generation_config.eos_token_id
-        if ids is None:
-            ids = self._model.config.eos_token_id
-        return frozenset(() if ids is None else [ids] if isinstance(ids, int) else ids)
+        """Wrap a Hugging Face causal LM; raises ConfigError for one that cannot be verified."""
+        return cls(network_of(model.eval()))
 
     def kv_bytes_per_token(self) -> int:
         """Bytes of keys and values that one token of context occupies."""
-        return self._cache_shape.bytes_per_token()
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Embed tokens [A, K] to [A, K, H]."""
-        embeddings: Tensor = self._model.get_input_embeddings()(tokens)
-        return embeddings
-
-    def lm_head(self, hidden: Tensor) -> Tensor:
-        """Turn final hidden states [A, K, H] into logits [A, K, V]."""
-        logits: Tensor = self._model.get_output_embeddings()(hidden)
-        return logits
+        return self.network.cache_shape.bytes_per_token()
 
     def reserve(self, rows: int, max_length: int, taps: tuple[int, ...] = ()) -> None:
         """Make room for `rows` sequences of `max_length` tokens, and tap the layers `taps`.
 
-        Tap i is the *output* of decoder layer i, counted from 0.
+        Tap i is the *output* of decoder layer i, counted from 0; `network.FINAL_NORM` what the
+        output head reads.
         """
         self._cache.reserve(rows, max_length)
-        for hook in self._hooks:
-            hook.remove()
-        layers = self._model.get_decoder().layers
-        self._taps, self._tapped = taps, {}
-        self._hooks = [layers[i].register_forward_hook(self._keep_output(i)) for i in set(taps)]
+        self._taps = taps
 
     @torch.inference_mode()
     def prefill(self, row: int, prompt: Sequence[int]) -> Verdict:
         """Run a prompt of T tokens into `row`; features are of all T tokens."""
         tokens = torch.tensor([prompt], device=self.device)  # [1, T]
-        return self._forward(tokens, row, [0], logits_to_keep=1)
+        slots = torch.arange(len(prompt), device=self.device)
+        seen = (slots <= slots[:, None])[None]  # [1, T, T]
+        return self._forward(tokens, slots[None], slots[None], seen, row, last_only=True)
 
     @torch.inference_mode()
-    def verify_block(self, tokens: Tensor, lengths: Sequence[int]) -> Verdict:
-        """Run blocks [A, K] of the first A rows, row b at positions lengths[b] and on."""
-        return self._forward(tokens, 0, lengths, logits_to_keep=0)
+    def verify_block(
+        self, tokens: Tensor, lengths: Sequence[int], parents: Tensor | None = None
+    ) -> Verdict:
+        """Run blocks [A, K] of the first A rows, row b's anchor at position lengths[b].
+
+        `parents` [A, K-1] makes trees of them; see `draft`.
+        """
+        width = tokens.shape[1]
+        slots = block_positions(lengths, width, self.device)  # [A, K]
+        view = torch.arange(max(lengths) + width, device=self.device)
+        if parents is None:
+            seen = view <= slots[..., None]  # [A, K, view]
+            return self._forward(tokens, slots, slots, seen, 0)
+        family = ancestors(parents)  # [A, K, K]
+        starts = slots[:, :1]
+        seen = (view < starts[..., None]).repeat(1, width, 1)
+        seen.scatter_(2, slots[:, None].expand_as(family), family)
+        return self._forward(tokens, starts + depths(family), slots, seen, 0)
+
+    @torch.inference_mode()
+    def commit(self, nodes: Tensor, lengths: Sequence[int]) -> None:
+        """Let a tree's accepted path, `nodes` [A, L] of the block at `lengths`, be the next L tokens."""
+        places = block_positions(lengths, nodes.shape[1], self.device)
+        self._cache.move_slots(places[:, :1] + nodes, places)
 
     def move_row(self, source: int, destination: int) -> None:
         """Let the sequence of row `source` live in row `destination` from now on."""
         self._cache.move_row(source, destination)
 
     def _forward(
-        self, tokens: Tensor, first_row: int, lengths: Sequence[int], logits_to_keep: int
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        slots: Tensor,
+        seen: Tensor,
+        first_row: int,
+        last_only: bool = False,
     ) -> Verdict:
-        width = tokens.shape[1]
-        positions = block_positions(lengths, width, self.device)  # [A, K]
-        view = max(lengths) + width
-        slots = torch.arange(view, device=self.device)
-        logits: Tensor = self._model(
-            input_ids=tokens,
-            position_ids=positions,
-            attention_mask=(slots <= positions[..., None])[:, None],  # [A, 1, K, view]
-            past_key_values=self._cache.at(first_row, positions, view),
-            use_cache=True,
-            logits_to_keep=logits_to_keep,
-        ).logits
-        if not self._taps:
-            return Verdict(logits, logits[..., :0])
-        return Verdict(logits, torch.cat([self._tapped[i] for i in self._taps], -1))
-
-    def _keep_output(self, layer: int) -> Any:
-        def keep(_module: Any, _inputs: Any, output: Any) -> None:
-            # Some versions of transformers return a tuple of which the first member is the output.
-            self._tapped[layer] = output if isinstance(output, Tensor) else output[0]
-
-        return keep
+        view = self._cache.at(first_row, slots, seen.shape[-1])
+        return Verdict(*self.network.forward(tokens, positions, seen, view, self._taps, last_only))
 
 
 def block_positions(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dflash_bench.engine.verify import Draft
+from dflash_bench.engine.draft import Anchors, Draft
+from dflash_bench.engine.methods.base import Committed
 
 
 class AutoregressiveDrafter:
@@ -20,16 +21,14 @@ class AutoregressiveDrafter:
     def reserve(self, rows: int, max_length: int) -> None:
         """Need nothing."""
 
-    def admit(self, row: int, prompt: Sequence[int], features: Tensor) -> None:
+    def admit(self, row: int, tokens: Sequence[int], features: Tensor) -> None:
         """Need nothing."""
 
-    def draft_block(self, pending: Tensor, lengths: Sequence[int]) -> Draft:
+    def draft_block(self, anchors: Anchors) -> Draft:
         """Return an empty draft, [A, 0]."""
-        return Draft(pending.new_empty((len(pending), 0)))
+        return Draft(anchors.pending.new_empty((len(anchors.pending), 0)))
 
-    def commit(
-        self, features: Tensor, lengths: Sequence[int], num_committed: Sequence[int]
-    ) -> None:
+    def commit(self, committed: Committed) -> None:
         """Need nothing."""
 
     def move_row(self, source: int, destination: int) -> None:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from dflash_bench.engine.cache import CacheShape, KVCache
+from dflash_bench.engine.draft import Anchors, Draft
+from dflash_bench.engine.methods.base import Committed
 from dflash_bench.engine.methods.dflash_model import DFlashModel
 from dflash_bench.engine.target import Target, block_positions
-from dflash_bench.engine.verify import Draft
 
 
 class DFlashDrafter:
@@ -48,14 +49,14 @@ class DFlashDrafter:
         """Make room for the context of `rows` sequences of at most `max_length` tokens."""
         self._cache.reserve(rows, max_length)
 
-    def admit(self, row: int, prompt: Sequence[int], features: Tensor) -> None:
+    def admit(self, row: int, tokens: Sequence[int], features: Tensor) -> None:
         """Take in the features [1, T, m*H] of a prompt, as the context of `row`."""
         self._remember(row, features, [0])
 
     @torch.inference_mode()
-    def draft_block(self, pending: Tensor, lengths: Sequence[int]) -> Draft:
-        """Fill one block of masks per row: drafts [A, K-1] to follow `pending` [A]."""
-        width = self.block_size
+    def draft_block(self, anchors: Anchors) -> Draft:
+        """Fill one block of masks per row: drafts [A, K-1] to follow the anchors."""
+        pending, lengths, width = anchors.pending, anchors.lengths, self.block_size
         block = pending[:, None].repeat(1, width)  # [A, K]
         block[:, 1:] = self._mask_token
         positions = block_positions(lengths, width, pending.device)
@@ -64,17 +65,17 @@ class DFlashDrafter:
         mask = (slots <= positions[:, -1:])[:, None, None]  # [A, 1, 1, view]: context and block
         extend = self._cache.at(0, positions, view).update
         hidden = self._model.denoise(self._target.embed(block), positions, mask, extend)
-        return Draft(self._target.lm_head(hidden[:, 1:]).argmax(-1))
+        tokens, probs = anchors.propose(self._target.lm_head(hidden[:, 1:]))
+        return Draft(tokens, probs=probs)
 
-    def commit(
-        self, features: Tensor, lengths: Sequence[int], num_committed: Sequence[int]
-    ) -> None:
-        """Take in the features [A, K, m*H] of the block at `lengths`, as far as it was committed.
+    def commit(self, committed: Committed) -> None:
+        """Take in the features of what was committed.
 
         Rows that committed fewer than the most keep junk beyond their length, where nothing sees
         it.
         """
-        self._remember(0, features[:, : max(num_committed)], lengths)
+        width = max(committed.counts)
+        self._remember(0, committed.features[:, :width], committed.lengths)
 
     def move_row(self, source: int, destination: int) -> None:
         """Let the sequence of row `source` live in row `destination` from now on."""

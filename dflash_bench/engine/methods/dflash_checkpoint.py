@@ -4,20 +4,15 @@ Loading names every tensor that is missing, unexpected or of the wrong shape; sa
 format, so that a drafter trained here is read by whatever reads the published ones.
 """
 
-import json
 from pathlib import Path
 from typing import Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
+from dflash_bench.engine.methods.checkpoint import CONFIG, check_tensors, read_tensors, write
 from dflash_bench.engine.methods.dflash_config import DFlashConfig, read_config, to_json
 from dflash_bench.engine.methods.dflash_model import DFlashModel
 from dflash_bench.errors import ConfigError
-
-_CONFIG, _WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 
 
 class Fits(Protocol):
@@ -38,23 +33,19 @@ def load(
 
     Raises ConfigError if the folder is no DFlash checkpoint, or one that would be misread.
     """
-    config = read_config(folder / _CONFIG)
-    tensors = _read_tensors(folder)
+    config = read_config(folder / CONFIG)
+    tensors = read_tensors(folder)
     with torch.device("meta"):  # shapes only: the weights come from the file
         model = DFlashModel(config)
-    _check_tensors({name: p.shape for name, p in model.state_dict().items()}, tensors, folder)
+    check_tensors({name: p.shape for name, p in model.state_dict().items()}, tensors, folder)
     model.load_state_dict(tensors, assign=True)
     return model.to(device=device, dtype=dtype).eval().requires_grad_(False)
 
 
 def save(model: DFlashModel, config: DFlashConfig, folder: Path) -> None:
     """Write `model` and `config` to `folder`, in the dtype that the parameters have."""
-    folder.mkdir(parents=True, exist_ok=True)
     dtype = str(model.fc.weight.dtype).removeprefix("torch.")
-    text = json.dumps(to_json(config, dtype), indent=2, sort_keys=True)
-    (folder / _CONFIG).write_text(text + "\n", encoding="utf-8")
-    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
+    write(folder, to_json(config, dtype), model.state_dict())
 
 
 def choose_block_size(config: DFlashConfig, asked: int | None) -> int:
@@ -99,56 +90,4 @@ def check_fit(config: DFlashConfig, target: Fits) -> None:
         raise ConfigError(
             f"The DFlash drafter does not fit its target: {'; '.join(wrong)}.",
             remedy="Use the drafter that was trained for this target.",
-        )
-
-
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    for file in _weight_files(folder):
-        try:
-            tensors |= load_file(file)
-        except FileNotFoundError:
-            raise ConfigError(
-                f"{file} does not exist.", remedy="Download the checkpoint again."
-            ) from None
-        except SafetensorError as error:
-            raise ConfigError(
-                f"{file} is no readable safetensors file: {error}.",
-                remedy="Download the checkpoint again.",
-            ) from None
-    return tensors
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    index = folder / _INDEX
-    if (folder / _WEIGHTS).exists() or not index.exists():
-        return [folder / _WEIGHTS]
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ConfigError(
-            f"{index} holds no weight_map of file names.", remedy="Download the checkpoint again."
-        ) from None
-    for name in names:
-        if Path(name).name != name:  # a shard lies in the folder; a path would read elsewhere
-            raise ConfigError(
-                f"{index}: weight_map names {name!r}, which is not a file of this folder.",
-                remedy="Download the checkpoint again.",
-            )
-    return [folder / name for name in names]
-
-
-def _check_tensors(expected: dict[str, torch.Size], found: dict[str, Tensor], folder: Path) -> None:
-    faults = [f"{name} is missing" for name in expected if name not in found]
-    faults += [f"{name} is unexpected" for name in found if name not in expected]
-    faults += [
-        f"{name} has shape {list(found[name].shape)}, not {list(shape)}"
-        for name, shape in expected.items()
-        if name in found and found[name].shape != shape
-    ]
-    if faults:
-        more = f" (and {len(faults) - 6} more)" if len(faults) > 6 else ""
-        raise ConfigError(
-            f"The weights in {folder} do not fit its config.json: {'; '.join(faults[:6])}{more}.",
-            remedy="Use the config.json and weights of one and the same checkpoint.",
         )

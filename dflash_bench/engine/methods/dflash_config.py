@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dflash_bench.engine.methods.checkpoint import read_json
 from dflash_bench.errors import ConfigError
 
 ARCHITECTURE = "DFlashDraftModel"
@@ -111,7 +112,7 @@ def read_config(file: Path) -> DFlashConfig:
     Raises ConfigError if the file is absent, is not JSON, lacks a key, or holds a key or a value
     that this network does not honour.
     """
-    raw = _read_json(file)
+    raw = read_json(file)
     _refuse_other_formats(raw, file)
     inner = raw.get("dflash_config") or {}
     if not isinstance(inner, dict):
@@ -151,22 +152,6 @@ def to_json(config: DFlashConfig, dtype: str) -> dict[str, Any]:
         "dflash_config": {"mask_token_id": values.pop("mask_token_id"), "target_layer_ids": taps},
         **values,
     }
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{file} does not exist.", remedy="Name the folder of a DFlash checkpoint."
-        ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{file} is not valid JSON: {error}.", remedy="Download it again."
-        ) from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{file} holds no JSON object.", remedy="Download it again.")
-    return raw
 
 
 def _refuse_other_formats(raw: dict[str, Any], file: Path) -> None:
