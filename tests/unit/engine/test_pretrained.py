@@ -99,7 +99,31 @@ def test_a_hub_id_without_network_names_the_local_way_out(monkeypatch: pytest.Mo
     def offline(*_: object, **__: object) -> str:
         raise OSError("Name or service not known")
 
+    monkeypatch.setattr(hub, "list_repo_files", offline)
     monkeypatch.setattr(hub, "snapshot_download", offline)
     with pytest.raises(InfrastructureError, match="Name or service not known") as caught:
         Target.load("owner/name")
     assert "local folder" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("files", "pickles"),
+    [
+        (["config.json", "model.safetensors", "pytorch_model.bin"], False),
+        (["medusa_lm_head.pt"], True),
+    ],
+)
+def test_pickles_are_fetched_only_where_there_is_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: list[str], pickles: bool
+) -> None:
+    asked: list[str] = []
+
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "list_repo_files", lambda name: files)
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    assert hub.local_folder("owner/name") == tmp_path
+    assert ("medusa_lm_head.pt" in asked) == pickles
+    assert ("*.safetensors" in asked) != pickles
