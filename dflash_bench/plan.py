@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dflash_bench.assets import is_path
 from dflash_bench.errors import ConfigError
-from dflash_bench.spec import SCHEMA_VERSION, Spec
+from dflash_bench.spec import LOSSY_RULES, SCHEMA_VERSION, Arm, Rule, Spec
 
 Role = Literal["control_first", "discard", "measure", "control_last"]
 
@@ -44,13 +44,24 @@ class Cell(Frozen):
 
 
 class PlannedArm(Frozen):
-    """An arm at one block size. `num_draft_tokens` is `block_size` - 1: the anchor is not drafted."""
+    """An arm at one block size.
+
+    Null is the method's own default. `num_draft_tokens` counts the drafts that are verified: one less than the block's
+    nodes, for the anchor is not drafted. `verify` is the rule, null for plain decoding, which drafts nothing.
+    """
 
     name: str
     method: str
     draft: str | None = None
     block_size: int | None = None
     num_draft_tokens: int | None = None
+    verify: Rule | None = None
+    settings: dict[str, Any] = {}
+
+    @property
+    def lossy(self) -> bool:
+        """Whether its rule changes the law of the text: another model, in effect, however fast."""
+        return self.verify in LOSSY_RULES
 
 
 class Visit(Frozen):
@@ -172,8 +183,16 @@ def _arms(spec: Spec) -> Iterator[PlannedArm]:
                 method=arm.method,
                 draft=arm.draft,
                 block_size=block,
-                num_draft_tokens=block - 1 if block else None,
+                num_draft_tokens=_drafts(arm, block),
+                verify=arm.verify or spec.sampling.verify,
+                settings=arm.settings,
             )
+
+
+def _drafts(arm: Arm, block: int | None) -> int | None:
+    """Return how many drafts of a step are verified; None where the method's own default says."""
+    nodes = arm.verify_length or block
+    return nodes - 1 if nodes else None
 
 
 def _cells(spec: Spec) -> Iterator[Cell]:

@@ -69,6 +69,23 @@ def test_an_arms_own_block_size_overrides_the_axis(tmp_path: Path) -> None:
     assert plan.arms["d"].block_size == 5
 
 
+def test_a_planned_arm_has_its_rule_and_its_settings(tmp_path: Path) -> None:
+    arms = {
+        "ar": {"method": "ar"},
+        "tree": {"method": "medusa", "draft": "x", "tree": {"top_k": 4}, "verify": "typical"},
+        "short": {"method": "dflash", "draft": "x", "verify_length": 6},
+    }
+    plan = plan_of(tmp_path, arms=arms, sweep={}, sampling={"verify": "reject"})
+    assert {name: arm.verify for name, arm in plan.arms.items()} == {
+        "ar": None,
+        "tree": "typical",
+        "short": "reject",
+    }
+    assert plan.arms["tree"].settings == {"tree": {"top_k": 4, "depth": None}}
+    assert plan.arms["tree"].num_draft_tokens is None
+    assert (plan.arms["short"].block_size, plan.arms["short"].num_draft_tokens) == (None, 5)
+
+
 @given(arms=st.integers(2, 7), rounds=st.integers(1, 12), seed=st.text(max_size=5))
 def test_each_even_round_mirrors_the_one_before(arms: int, rounds: int, seed: str) -> None:
     orders = round_orders([str(arm) for arm in range(arms)], rounds, seed)[1:]

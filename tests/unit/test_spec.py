@@ -17,6 +17,17 @@ def refused(folder: Path, **changes: Any) -> str:
     return f"{caught.value.message} {caught.value.remedy}"
 
 
+def drafting(**settings: Any) -> dict[str, Any]:
+    return {"arms": {"ar": {"method": "ar"}, "d": {"method": "medusa"} | settings}}
+
+
+def test_an_arm_tells_the_settings_that_were_written(tmp_path: Path) -> None:
+    settings = {"tree": {"top_k": 4}, "block_size": 16, "verify": "reject", "draft": "x"}
+    arm = load_spec(write_spec(tmp_path, **drafting(**settings))).arms["d"]
+    assert arm.settings == {"tree": {"top_k": 4, "depth": None}}
+    assert (arm.block_size, arm.verify, arm.draft) == (16, "reject", "x")
+
+
 def test_a_spec_keeps_what_was_written_and_fills_in_defaults(tmp_path: Path) -> None:
     spec = load_spec(write_spec(tmp_path))
     assert spec.baseline == "ar"
@@ -74,6 +85,19 @@ def test_a_hub_id_is_no_path(tmp_path: Path) -> None:
         ({"sweep": {"block_size": 8}}, ["sweep.block_size: must be a list"]),
         ({"arms": {"ar": "ar"}}, ["arms.ar: must be a mapping"]),
         ({"arms": {"ar": {"method": "ar", "draft": "lab"}}}, ["arms.ar", "drafts nothing"]),
+        ({"arms": {"ar": {"method": "ar", "verify": "reject"}}}, ["arms.ar", "no verify"]),
+        (drafting(verify="hope"), ["arms.d.verify", "'typical'", "found 'hope'"]),
+        (drafting(tree={"topk": 4}), ["arms.d.tree.topk", "Did you mean 'top_k'?"]),
+        (drafting(tree={"depth": 0}), ["arms.d.tree.depth", "found 0"]),
+        (drafting(tree=4), ["arms.d.tree: must be a mapping"]),
+        (drafting(verify_length=1), ["arms.d.verify_length", "found 1"]),
+        (drafting(verify_length=9, block_size=8), ["arms.d", "verify_length 9 is above block_s"]),
+        (drafting(ngram_min=3, ngram_max=2), ["arms.d", "ngram_min 3 is above ngram_max 2"]),
+        (drafting(noise="pink"), ["arms.d.noise", "'gaussian'"]),
+        ({"sampling": {"verify": "typical"}}, ["sampling.verify", "found 'typical'"]),
+        ({"sampling": {"top_p": 0}}, ["sampling.top_p", "found 0"]),
+        ({"sampling": {"top_k": -1}}, ["sampling.top_k", "found -1"]),
+        ({"sampling": {"repetition_penalty": 0}}, ["sampling.repetition_penalty", "found 0"]),
         ({"design": {"seed": -1}}, ["design.seed", "found -1"]),
         ({"sampling": {"seed": True}}, ["sampling.seed", "found True"]),
         ({"name": "../up"}, ["name", "'../up'"]),

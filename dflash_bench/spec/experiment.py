@@ -1,0 +1,137 @@
+"""What the user wrote: one YAML file that names models, arms, workloads and axes.
+
+Paths in a spec are relative to the file that names them, but for `output`, the results folder, which is relative to the
+current one, as `-o` is.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from dflash_bench.assets import is_path
+from dflash_bench.errors import did_you_mean
+from dflash_bench.spec.arm import Arm, BlockSize, Positive, SamplingSpec, Seed
+from dflash_bench.spec.declarative import Part, read_part
+
+SCHEMA_VERSION = 1
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+
+
+class Sweep(Part):
+    """The axes; every combination is measured. `context_length` null leaves prompts as they are."""
+
+    block_size: tuple[BlockSize, ...] = ()
+    batch_size: tuple[Positive, ...] = (1,)
+    context_length: tuple[Positive | None, ...] = (None,)
+    temperature: tuple[Temperature, ...] = (0.0,)
+
+    @field_validator("batch_size", "context_length", "temperature")
+    @classmethod
+    def _has_a_value(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not values:
+            raise ValueError("an empty list measures nothing; remove the key to keep its default")
+        return values
+
+    @field_validator("*")
+    @classmethod
+    def _no_value_twice(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(set(values)) != len(values):
+            raise ValueError(f"a value stands twice in {list(values)}")
+        return values
+
+
+class Design(Part):
+    """The experiment: how many prompts and rounds, against which baseline, and what a difference must be worth."""
+
+    prompts: Positive = 32
+    rounds: Annotated[int, Field(ge=1, strict=True)] = 4
+    warmup_prompts: Positive | None = None
+    baseline: str | None = None
+    scope: Literal["workload", "prompts"] = "workload"
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    seed: Seed = 0
+    cooldown_s: Annotated[float, Field(ge=0, le=600)] = 0.0
+    primary: dict[str, Any] | None = None
+
+
+class Spec(Part):
+    """One benchmark, as its user wrote it."""
+
+    schema_version: Literal[1] = 1
+    name: Name
+    runner: str = "reference"
+    target: str
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "cpu"
+    threads: Positive = 1
+    data_dir: str | None = None
+    output: str | None = None
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    arms: dict[Name, Arm]
+    workloads: tuple[str, ...]
+    sweep: Sweep = Sweep()
+    sampling: SamplingSpec = SamplingSpec()
+    design: Design = Design()
+
+    @property
+    def baseline(self) -> str:
+        """The arm that the others are compared with: `design.baseline`, or the first arm whose method is `ar`."""
+        if self.design.baseline is not None:
+            return self.design.baseline
+        return next(name for name, arm in self.arms.items() if arm.method == "ar")
+
+    @model_validator(mode="after")
+    def _makes_an_experiment(self) -> "Spec":
+        if not self.workloads:
+            raise ValueError("workloads: name at least one, such as [sample-math]")
+        if len(set(self.workloads)) != len(self.workloads):
+            raise ValueError(f"workloads: one stands twice in {list(self.workloads)}")
+        baseline = self.design.baseline
+        if baseline is None and not any(arm.method == "ar" for arm in self.arms.values()):
+            raise ValueError(
+                "arms: there is no baseline; add `ar: {method: ar}` or set design.baseline"
+            )
+        if baseline is not None and baseline not in self.arms:
+            raise ValueError(
+                f"design.baseline: there is no arm '{baseline}'. {did_you_mean(baseline, self.arms)}"
+            )
+        return self
+
+
+def load_spec(path: Path) -> Spec:
+    """Read and validate the spec at `path`; its relative paths become absolute ones."""
+    spec = read_part(path, Spec, remedy="Mend the file and run again.")
+    return _anchored(spec, path.resolve().parent)
+
+
+def _anchored(spec: Spec, base: Path) -> Spec:
+    """Make the user's paths absolute: they are relative to the spec's folder."""
+
+    def placed(value: str) -> str:
+        return str((base / Path(value).expanduser()).resolve())
+
+    def anchored(value: str) -> str:
+        return placed(value) if _is_file_path(value) else value
+
+    arms = {
+        name: arm.model_copy(update={"draft": anchored(arm.draft) if arm.draft else None})
+        for name, arm in spec.arms.items()
+    }
+    workloads = tuple(placed(value) if is_path(value) else value for value in spec.workloads)
+    data_dir = placed(spec.data_dir) if spec.data_dir else None
+    return spec.model_copy(
+        update={
+            "arms": arms,
+            "workloads": workloads,
+            "data_dir": data_dir,
+            "target": anchored(spec.target),
+        }
+    )
+
+
+def _is_file_path(value: str) -> bool:
+    """A model is a file path if it says so: `Qwen/Qwen3-8B` is a hub id, `./mine` and `/models/x` are paths."""
+    return value.startswith(("./", "../", "/", "~"))
