@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from dflash_bench.engine.sampling import Sampling, propose
 
@@ -63,6 +64,90 @@ class Draft:
     parents: Tensor | None = None
     counts: Tensor | None = None
     probs: Tensor | None = None
+
+    def followed(self) -> Tensor:
+        """Return `parents` [A, N], those of a chain spelled out."""
+        if self.parents is not None:
+            return self.parents
+        rows, width = self.tokens.shape
+        return torch.arange(width, device=self.tokens.device).expand(rows, -1)
+
+    def of_parents(self, values: Tensor) -> Tensor:
+        """Return for each draft what `values` [A, N+1] has for the node that it follows, [A, N]."""
+        return values[:, :-1] if self.parents is None else values.gather(1, self.parents)
+
+    def offered(self) -> Tensor:
+        """Return which nodes are proposals and no padding, bool [A, N]."""
+        rows, width = self.tokens.shape
+        slots = torch.arange(width, device=self.tokens.device).expand(rows, -1)
+        return slots < (width if self.counts is None else self.counts[:, None])
+
+    def family(self) -> Tensor:
+        """Return who is whose ancestor or self: bool [A, N+1, N+1], row i true at i's path from the anchor."""
+        if self.parents is not None:
+            return ancestors(self.parents)
+        rows, width = self.tokens.shape
+        whole = torch.ones(width + 1, width + 1, dtype=torch.bool, device=self.tokens.device)
+        return whole.tril().expand(rows, -1, -1)
+
+    def depths(self) -> Tensor:
+        """Return each node's distance from the anchor, int64 [A, N+1], or [N+1] of a chain."""
+        if self.parents is not None:
+            return depths(ancestors(self.parents))
+        return torch.arange(self.tokens.shape[1] + 1, device=self.tokens.device)
+
+    def extents(self) -> list[tuple[int, int]]:
+        """Return of each row how many drafts are offered, and how many of them one path has at most."""
+        rows, width = self.tokens.shape
+        counts: list[int] = [width] * rows if self.counts is None else self.counts.tolist()
+        if self.parents is None:
+            return list(zip(counts, counts, strict=True))
+        reach = self.depths()
+        reach[:, 1:] *= self.offered()
+        return list(zip(counts, reach.amax(1).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The path through each row's block that stands, and the tokens that it commits.
+
+    nodes   [A, L] int64, block indices from the anchor (0) on; beyond a row's path: any
+    tokens  [A, L] int64, the token to commit after each of these nodes
+    counts  [A] int64, accepted drafts per row: tokens[b, :counts[b] + 1] are committed
+    """
+
+    nodes: Tensor
+    tokens: Tensor
+    counts: Tensor
+
+
+def standing(draft: Draft, passed: Tensor) -> Tensor:
+    """Return the nodes [A, N+1] whose drafts have all `passed` [A, N] from the anchor on, which stands."""
+    if draft.counts is not None:
+        passed = passed & draft.offered()
+    if draft.parents is None:
+        return pad(passed.cumprod(1).bool(), (1, 0), value=True)
+    fails = pad(~passed, (1, 0), value=False)
+    return ~(ancestors(draft.parents) & fails[:, None]).any(-1)
+
+
+def path(draft: Draft, stands: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nodes [A, L] of the one path that stands, and how many drafts [A] are on it."""
+    rows, width = stands.shape
+    slots, counts = torch.arange(width, device=stands.device), stands.sum(1) - 1
+    if draft.parents is None:
+        return slots.expand(rows, -1), counts
+    # A parent's index is below its child's, so that order is the path's.
+    nodes = torch.where(stands, slots, width).sort(1).values
+    return nodes[:, : int(counts.max()) + 1].clamp(max=width - 1), counts
+
+
+def ending(draft: Draft, stands: Tensor, last: Tensor) -> Accepted:
+    """Commit the drafts of the path that `stands` [A, N+1], and the token `last` [A] after them."""
+    nodes, counts = path(draft, stands)
+    block = torch.cat((last[:, None], draft.tokens), 1)
+    tokens = block.gather(1, nodes).roll(-1, 1)  # after each node comes the next one
+    return Accepted(nodes, tokens.scatter(1, counts[:, None], last[:, None]), counts)
 
 
 def ancestors(parents: Tensor) -> Tensor:

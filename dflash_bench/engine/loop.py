@@ -20,6 +20,7 @@ from torch import Tensor
 
 from dflash_bench.engine.draft import Anchors
 from dflash_bench.engine.methods.base import Committed, Drafter
+from dflash_bench.engine.penalties import Penalties
 from dflash_bench.engine.request import Request
 from dflash_bench.engine.sampling import Sampling, choose
 from dflash_bench.engine.state import Finish, Slot
@@ -46,14 +47,15 @@ class RowStep:
     """What one step gave one request, after the cut at the end of its text.
 
     The target's pass had `scheduled` tokens of this row: the anchor, the `drafted` ones, and padding
-    where other rows drafted more. `tokens` were committed, `cut` were dropped behind the end. Always
-    `accepted = len(tokens) - 1`: the last token of a step counts as the target's own, also where the
-    cut fell among the drafts.
+    where other rows drafted more; a path through its drafts has `depth` of them at most. `tokens`
+    were committed, `cut` were dropped behind the end. Always `accepted = len(tokens) - 1`: the last
+    token of a step counts as the target's own, also where the cut fell among the drafts.
     """
 
     request_id: str
     scheduled: int
     drafted: int
+    depth: int
     accepted: int
     tokens: tuple[int, ...]
     cut: int
@@ -124,27 +126,35 @@ def _run(
     rows = min(batch_size, len(requests))
     target.reserve(rows, longest + drafter.block_size, drafter.taps)
     drafter.reserve(rows, longest + drafter.block_size)
+    penalties = Penalties(sampling, rows)
     queue, batch = deque(requests), list[Slot]()
     while queue or batch:
         for row in range(batch_size):
             while queue and (row == len(batch) or batch[row].finished):
                 batch[row : row + 1] = [Slot(queue.popleft())]
-                yield _admit(batch, row, target, drafter, sampling)
-        _pack(batch, target, drafter)
+                yield _admit(batch, row, target, drafter, sampling, penalties)
+        _pack(batch, target, drafter, penalties)
         if batch:
-            yield _step(batch, target, drafter, sampling, rule)
+            yield _step(batch, target, drafter, sampling, penalties, rule)
 
 
 def _admit(
-    batch: list[Slot], row: int, target: Verifier, drafter: Drafter, sampling: Sampling
+    batch: list[Slot],
+    row: int,
+    target: Verifier,
+    drafter: Drafter,
+    sampling: Sampling,
+    penalties: Penalties,
 ) -> Admitted:
     """Prefill the request of `row`: the target reads its prompt and chooses its first token."""
     slot = batch[row]
     request = slot.request
     verdict = target.prefill(row, request.prompt)
     place = torch.tensor([[len(request.prompt)], [request.key]], device=target.device)  # [2, 1]
-    first = int(choose(verdict.logits, place[:1], place[1], sampling))
+    logits = penalties.admit(row, request.prompt, verdict.logits)
+    first = int(choose(logits, place[:1], place[1], sampling))
     slot.commit([first])
+    penalties.commit([[first]], row)
     if not slot.finished:
         drafter.admit(row, (*request.prompt, first), verdict.features)
     active = sum(not other.finished for other in batch if other is not slot) + 1
@@ -152,7 +162,12 @@ def _admit(
 
 
 def _step(
-    batch: list[Slot], target: Verifier, drafter: Drafter, sampling: Sampling, rule: Rule
+    batch: list[Slot],
+    target: Verifier,
+    drafter: Drafter,
+    sampling: Sampling,
+    penalties: Penalties,
+    rule: Rule,
 ) -> Step:
     """Draft, verify and commit one block of every row of `batch`."""
     lengths = [slot.length for slot in batch]
@@ -164,29 +179,32 @@ def _step(
     draft = drafter.draft_block(anchors)
     block = torch.cat((pending[:, None], draft.tokens), dim=1)  # [A, K]
     verdict = target.verify_block(block, lengths, draft.parents)
-    accepted = verify(draft, verdict.logits, anchors, sampling, rule)
+    logits = penalties.apply(draft, verdict.logits)
+    accepted = verify(draft, logits, anchors, sampling, rule)
     features = verdict.features
     if draft.parents is not None:
         target.commit(accepted.nodes, lengths)
         features = features.take_along_dim(accepted.nodes[..., None], dim=1)
 
     width = block.shape[1]
-    drafted = [width - 1] * len(batch) if draft.counts is None else draft.counts.tolist()
     table = torch.column_stack((accepted.counts, accepted.tokens)).tolist()  # waits for the device
     rows = tuple(
-        _commit(slot, width, drafts, tokens[: num_accepted + 1])
-        for slot, drafts, (num_accepted, *tokens) in zip(batch, drafted, table, strict=True)
+        _commit(slot, width, extent, tokens[: count + 1])
+        for slot, extent, (count, *tokens) in zip(batch, draft.extents(), table, strict=True)
     )
-    drafter.commit(Committed(lengths, [row.tokens for row in rows], features))
+    committed = [row.tokens for row in rows]
+    penalties.commit(committed)
+    drafter.commit(Committed(lengths, committed, features))
     return Step(rows)
 
 
-def _commit(slot: Slot, scheduled: int, drafted: int, burst: list[int]) -> RowStep:
+def _commit(slot: Slot, scheduled: int, extent: tuple[int, int], burst: list[int]) -> RowStep:
     tokens = slot.commit(burst)
     return RowStep(
         request_id=slot.request.id,
         scheduled=scheduled,
-        drafted=drafted,
+        drafted=extent[0],
+        depth=extent[1],
         accepted=len(tokens) - 1,
         tokens=tokens,
         cut=len(burst) - len(tokens),
@@ -194,7 +212,7 @@ def _commit(slot: Slot, scheduled: int, drafted: int, burst: list[int]) -> RowSt
     )
 
 
-def _pack(batch: list[Slot], target: Verifier, drafter: Drafter) -> None:
+def _pack(batch: list[Slot], target: Verifier, drafter: Drafter, penalties: Penalties) -> None:
     """Drop finished rows, and move the last rows into the gaps."""
     for row in reversed(range(len(batch))):
         if batch[row].finished:
@@ -203,6 +221,7 @@ def _pack(batch: list[Slot], target: Verifier, drafter: Drafter) -> None:
                 batch[row] = last
                 target.move_row(len(batch), row)
                 drafter.move_row(len(batch), row)
+                penalties.move_row(len(batch), row)
 
 
 def _check(request: Request, max_positions: int) -> None:

@@ -1,35 +1,49 @@
 """From logits to tokens: the argmax, or a sample whose noise depends on nothing but its place.
 
-At temperature T a token is drawn by the Gumbel-max trick: argmax(logits / T + g) with independent
-Gumbel noise g has the law softmax(logits / T) (Gumbel 1954; Maddison et al., arXiv:1411.0030). The
-noise is *counter-based*: a pure function of (seed, request, position, token), without a generator
-that advances. So the token at a position is the same whether it is the only one of its step or one
-of a block of sixteen, in whatever batch: AR and every drafter give one and the same text.
+A token is drawn by the Gumbel-max trick: the argmax of log-probability plus independent Gumbel noise
+has the very law of these probabilities (Gumbel 1954; Maddison et al., arXiv:1411.0030). The noise is
+*counter-based* (`noise`), so that AR and every drafter give one and the same text.
+
+The law is the softmax of logits / temperature, cut to the `top_k` most probable tokens, and of these to
+the fewest that together have `top_p` of what is left: the order of transformers' warpers and of vLLM's
+sampler. Penalties come before all of that, and before the argmax as well; see `penalties`.
 """
 
-import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-# SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014),
-# its constants written as signed 64-bit integers: torch multiplies those, and wraps around.
-_GAMMA = 0x9E3779B97F4A7C15 - 2**64
-_MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
-_MIX_2 = 0x94D049BB133111EB - 2**64
-
-
-# Noise for different purposes must be independent, so each purpose has a stream of its own.
-TARGET, DRAFT, ACCEPT = 0, 1, 2
+from dflash_bench.engine.noise import DRAFT, gumbel
+from dflash_bench.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen; temperature 0 is greedy, where the seed has no effect."""
+    """How tokens are chosen; temperature 0 is greedy, where seed, top_k and top_p have no effect.
+
+    top_k 0 and top_p 1 cut nothing; repetition 1, presence 0 and frequency 0 penalise nothing.
+    """
 
     temperature: float = 0.0
     seed: int = 0
+    top_k: int = 0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no law, with a ConfigError."""
+        for name, fits, expected in (
+            ("temperature", 0.0 <= self.temperature < float("inf"), "0 or above"),
+            ("top_k", self.top_k >= 0, "a number of tokens, or 0 for all"),
+            ("top_p", 0.0 < self.top_p <= 1.0, "above 0 and at most 1"),
+            ("repetition_penalty", 0.0 < self.repetition_penalty < float("inf"), "above 0"),
+        ):
+            if not fits:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}.", remedy=f"It must be {expected}."
+                )
 
 
 def choose(logits: Tensor, positions: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
@@ -44,7 +58,7 @@ def choose(logits: Tensor, positions: Tensor, keys: Tensor, sampling: Sampling) 
     if sampling.temperature == 0.0:
         return logits.argmax(-1)
     noise = gumbel(positions, keys, sampling.seed, logits.shape[-1])
-    return noise.add_(logits.double() / sampling.temperature).argmax(-1)
+    return noise.add_(scores(logits, sampling)).argmax(-1)
 
 
 def propose(
@@ -54,45 +68,35 @@ def propose(
 
     Shapes as in `choose`; the noise is of another stream than the target's.
     """
-    scaled = logits.double() / sampling.temperature
+    scored = scores(logits, sampling)
     noise = gumbel(positions, keys, sampling.seed, logits.shape[-1], DRAFT)
-    return noise.add_(scaled).argmax(-1), scaled.softmax(-1)
+    return noise.add_(scored).argmax(-1), scored.softmax(-1)
 
 
-def gumbel(
-    positions: Tensor, keys: Tensor, seed: int, vocab_size: int, purpose: int = TARGET
-) -> Tensor:
-    """Return standard Gumbel noise [B, K, V] in float64 for every token at `positions` [B, K]."""
-    return uniform(positions, keys, seed, vocab_size, purpose).log_().neg_().log_().neg_()
+def draw(laws: Tensor, positions: Tensor, keys: Tensor, seed: int) -> Tensor:
+    """Draw one token [B] from each of `laws` [B, V], with the noise that `choose` has at `positions` [B, 1]."""
+    noise = gumbel(positions, keys, seed, laws.shape[-1])[:, 0]
+    return noise.add_(laws.log()).argmax(-1)
 
 
-def uniform(
-    positions: Tensor, keys: Tensor, seed: int, vocab_size: int, purpose: int = TARGET
-) -> Tensor:
-    """Return uniform noise [B, K, V], each value in the open interval (0, 1), in float64.
+def law(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Return the probabilities, float64 of the shape of `logits`, from which `choose` draws at temperature > 0."""
+    return scores(logits, sampling).softmax(-1)
 
-    Each (seed, key, position) starts a SplitMix64 stream, whose v-th number belongs to token v.
+
+def scores(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Return logits / temperature in float64, and -inf for what top-k and top-p cut off.
+
+    What is as probable as the last token that is kept, is kept too: no order of equals decides.
     """
-    root = _signed(seed * _GAMMA + purpose * _MIX_1)
-    stream = _mix(_mix(keys + root)[:, None] + positions * _GAMMA)  # [B, K]
-    tokens = torch.arange(1, vocab_size + 1, device=positions.device) * _GAMMA  # [V]
-    bits = _mix(stream[..., None] + tokens)
-    # The top 52 bits, centred: with 53 the largest value would round to 1, whose noise is infinite.
-    return _shift(bits, 12).double().add_(0.5).mul_(math.ldexp(1.0, -52))
-
-
-def _mix(x: Tensor) -> Tensor:
-    """Scramble fresh 64-bit integers in place: SplitMix64's finaliser, in which every bit counts."""
-    x = x.bitwise_xor_(_shift(x, 30)).mul_(_MIX_1)
-    x = x.bitwise_xor_(_shift(x, 27)).mul_(_MIX_2)
-    return x.bitwise_xor_(_shift(x, 31))
-
-
-def _shift(x: Tensor, bits: int) -> Tensor:
-    """Shift right, filling with zeros: torch's own shift of int64 would drag the sign along."""
-    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
-
-
-def _signed(x: int) -> int:
-    """Wrap a Python integer into the signed 64-bit range."""
-    return (x + 2**63) % 2**64 - 2**63
+    found = logits.double() / sampling.temperature
+    if 0 < sampling.top_k < found.shape[-1]:
+        least = found.topk(sampling.top_k, sorted=False).values.amin(-1, keepdim=True)
+        found = found.masked_fill(found < least, float("-inf"))
+    if sampling.top_p < 1.0:
+        probs = found.softmax(-1)
+        ordered = probs.sort(-1, descending=True).values
+        # A token stays while those before it have less than top_p; the first has none before it.
+        num_before = (ordered.cumsum(-1)[..., :-1] < sampling.top_p).sum(-1, keepdim=True)
+        found = found.masked_fill(probs < ordered.gather(-1, num_before), float("-inf"))
+    return found

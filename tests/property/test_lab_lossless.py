@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 import torch
 
+from dflash_bench.engine.pretrained import load_pretrained
 from dflash_bench.plan import PlannedArm
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.reference import ReferenceRunner, make
@@ -75,8 +76,8 @@ def test_sampling_samples() -> None:
 
 
 def test_greedy_ar_is_hugging_faces_generate() -> None:
-    target = runner()._target
+    model = load_pretrained(runner()._folders["target"], torch.float32, "cpu", "sdpa")
     for request in requests():
         prompt = torch.tensor([request.prompt])
-        found = target._model.generate(prompt, do_sample=False, max_new_tokens=NEW_TOKENS)
+        found = model.generate(prompt, do_sample=False, max_new_tokens=NEW_TOKENS)
         assert tuple(found[0, prompt.shape[1] :].tolist()) == plain(0.0)[request.id]

@@ -23,6 +23,12 @@ from tests.unit.engine.tiny import (
 
 Texts = dict[str, list[int]]
 GREEDY, WARM = Sampling(), Sampling(temperature=1.0, seed=3)
+SAMPLINGS = [
+    GREEDY,
+    WARM,
+    Sampling(repetition_penalty=1.3, presence_penalty=0.7, frequency_penalty=0.4),
+    Sampling(1.0, 3, top_k=9, top_p=0.8, repetition_penalty=1.2, frequency_penalty=0.5),
+]
 
 
 @cache
@@ -39,10 +45,11 @@ drafted_token = st.none() | st.integers(0, VOCAB - 1)
 
 @given(
     script=st.lists(drafted_token, min_size=1, max_size=40),
-    block_size=st.integers(2, 6),
+    block_size=st.integers(2, 7),
     batch_size=st.integers(1, 5),
-    sampling=st.sampled_from([GREEDY, WARM]),
+    sampling=st.sampled_from(SAMPLINGS),
     ragged=st.booleans(),
+    branching=st.booleans(),
     data=st.data(),
 )
 @settings(max_examples=60, deadline=None)
@@ -52,12 +59,16 @@ def test_any_drafts_give_the_text_of_ar(
     batch_size: int,
     sampling: Sampling,
     ragged: bool,
+    branching: bool,
     data: st.DataObject,
 ) -> None:
     target, requests, texts = plain(sampling)
     offered = st.lists(st.integers(0, block_size - 1), min_size=1, max_size=10)
     counts = data.draw(offered) if ragged else None
-    drafter = OracleDrafter(texts_by_prompt(requests, texts), block_size, script, counts)
+    # Any tree: each node follows the anchor or any node before it.
+    tree = st.tuples(*(st.integers(0, node) for node in range(block_size - 1)))
+    trees = data.draw(st.lists(tree, min_size=1, max_size=5)) if branching else None
+    drafter = OracleDrafter(texts_by_prompt(requests, texts), block_size, script, counts, trees)
     assert outputs(target, drafter, requests, batch_size, sampling) == texts
 
 

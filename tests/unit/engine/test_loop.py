@@ -117,6 +117,69 @@ def test_a_perfect_drafter_commits_whole_blocks(target: Target) -> None:
         assert [step.finished for step in steps] == [None, None, None, "length"]
 
 
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_tree_commits_its_true_path_wherever_it_lies(target: Target, batch_size: int) -> None:
+    requests = build_requests(6, max_new_tokens=40)
+    alone = outputs(target, AR, requests)
+    # The truth is the second child, then the first, then the third; others are right by chance only.
+    tree, script = [0, 0, 2, 3, 3, 3, 2], [1, None, None, 1, 2, None, 1]
+    drafter = OracleDrafter(texts_by_prompt(requests, alone), 8, script, trees=[tree])
+    events = run(target, drafter, requests, batch_size)
+    assert outputs(target, drafter, requests, batch_size) == alone
+    rows = [row for steps in steps_by_request(events).values() for row in steps]
+    assert {(row.scheduled, row.drafted, row.depth) for row in rows} == {(8, 7, 3)}
+    assert all(len(row.tokens) == 4 for row in rows if not row.finished and row.tokens[0] != 1)
+
+
+PENALISED = Sampling(repetition_penalty=1.4, presence_penalty=0.5, frequency_penalty=0.3)
+CUT = Sampling(1.0, seed=7, top_k=8, top_p=0.7, repetition_penalty=1.2, presence_penalty=0.4)
+
+
+@pytest.mark.parametrize("sampling", [PENALISED, CUT], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("trees", [None, [[0, 0, 1, 2, 2]]], ids=["chain", "tree"])
+def test_penalties_and_cuts_give_the_text_of_ar(
+    target: Target, sampling: Sampling, trees: list[list[int]] | None
+) -> None:
+    requests = build_requests(6, max_new_tokens=20)
+    alone = outputs(target, AR, requests, 1, sampling)
+    plain = replace(sampling, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
+    assert outputs(target, AR, requests, 1, plain) != alone, "the penalties must change something"
+    drafter = OracleDrafter(texts_by_prompt(requests, alone), 6, [None, None, 5], trees=trees)
+    for batch_size in (1, 4):
+        assert outputs(target, AR, requests, batch_size, sampling) == alone
+        assert outputs(target, drafter, requests, batch_size, sampling) == alone
+
+
+def test_penalised_ar_is_a_plain_recomputation() -> None:
+    """Every output token counts from the first one on, of which the prefill is the source."""
+    model, requests = build_model().eval(), build_requests(3, max_new_tokens=16)
+    texts = outputs(Target.from_model(model), AR, requests, 2, PENALISED)
+    for request in requests:
+        output = list[int]()
+        for _ in range(request.max_new_tokens):
+            logits = model(torch.tensor([[*request.prompt, *output]])).logits[0, -1]
+            for token in {*request.prompt, *output}:
+                logits[token] *= 1 / 1.4 if logits[token] > 0 else 1.4
+            for token in set(output):
+                logits[token] -= 0.5 + 0.3 * output.count(token)
+            output.append(int(logits.argmax()))
+        assert texts[request.id] == output
+
+
+def test_ar_has_one_text_under_all_rules(target: Target) -> None:
+    requests = build_requests(3)
+    alone = outputs(target, AR, requests, 1, WARM)
+    assert outputs(target, AR, requests, 2, WARM, "reject") == alone
+    assert outputs(target, AR, requests, 2, WARM, "typical") == alone
+
+
+def test_under_reject_a_text_does_not_depend_on_its_batch(target: Target) -> None:
+    requests, drafter = build_requests(6), build_dflash(target)
+    alone = outputs(target, drafter, requests, 1, WARM, "reject")
+    assert outputs(target, drafter, requests, 4, WARM, "reject") == alone
+    assert outputs(target, AR, requests, 1, WARM) != alone
+
+
 def test_fewer_drafts_of_a_row_are_counted_as_offered(target: Target) -> None:
     requests = build_requests(2, max_new_tokens=12)
     alone = outputs(target, AR, requests)
@@ -124,6 +187,7 @@ def test_fewer_drafts_of_a_row_are_counted_as_offered(target: Target) -> None:
     events = run(target, drafter, requests, batch_size=1)
     rows = [row for steps in steps_by_request(events).values() for row in steps]
     assert {row.drafted for row in rows} == {0, 1, 2, 3}
+    assert all(row.depth == row.drafted for row in rows)
     assert all(row.accepted <= row.drafted for row in rows)
     assert outputs(target, drafter, requests, 2) == alone
 

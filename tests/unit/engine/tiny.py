@@ -8,15 +8,16 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from dflash_bench.engine.draft import Anchors, Draft
 from dflash_bench.engine.loop import Admitted, Verifier, generate
-from dflash_bench.engine.methods.base import Drafter
+from dflash_bench.engine.methods.base import Committed, Drafter
 from dflash_bench.engine.methods.dflash import DFlashDrafter
 from dflash_bench.engine.methods.dflash_config import DFlashConfig
 from dflash_bench.engine.methods.dflash_model import DFlashModel
 from dflash_bench.engine.request import Request
 from dflash_bench.engine.sampling import Sampling
 from dflash_bench.engine.target import Target
-from dflash_bench.engine.verify import Draft
+from dflash_bench.engine.verify import Rule
 
 VOCAB, MASK = 64, 3
 GREEDY = Sampling()
@@ -95,11 +96,14 @@ def outputs(
     requests: Sequence[Request],
     batch_size: int = 1,
     sampling: Sampling = GREEDY,
+    rule: Rule = "match",
 ) -> dict[str, list[int]]:
     """Run the loop and return each request's output tokens, in the order of finishing."""
     texts: dict[str, list[int]] = {}
     finished: dict[str, list[int]] = {}
-    for event in generate(target, drafter, requests, batch_size=batch_size, sampling=sampling):
+    for event in generate(
+        target, drafter, requests, batch_size=batch_size, sampling=sampling, rule=rule
+    ):
         if isinstance(event, Admitted):
             texts[event.request_id] = [event.first_token]
             ended = [event.request_id] if event.finished else []
@@ -116,7 +120,8 @@ class OracleDrafter:
 
     For every drafted token the script is asked: None drafts the truth, a number drafts that
     token. So every pattern of acceptance can be had from a target of any quality. `counts`, if
-    given, says how many drafts each row of each step offers.
+    given, says how many drafts each row of each step offers; `trees`, which parents its drafts
+    have (block_size - 1 of them each). A token that an elder sibling has makes way for another.
     """
 
     name = "oracle"
@@ -128,39 +133,52 @@ class OracleDrafter:
         block_size: int,
         script: Iterable[int | None] = (None,),
         counts: Iterable[int] | None = None,
+        trees: Iterable[Sequence[int]] | None = None,
     ) -> None:
         self.block_size = block_size
         self._texts = texts
         self._script = cycle(script)
         self._counts = None if counts is None else cycle(counts)
+        self._trees = None if trees is None else cycle(trees)
         self._prompts: dict[int, tuple[int, ...]] = {}
 
     def reserve(self, rows: int, max_length: int) -> None:
         self._prompts.clear()
 
-    def admit(self, row: int, prompt: Sequence[int], features: Tensor) -> None:
-        self._prompts[row] = tuple(prompt)
+    def admit(self, row: int, tokens: Sequence[int], features: Tensor) -> None:
+        self._prompts[row] = tuple(tokens[:-1])
 
-    def draft_block(self, pending: Tensor, lengths: Sequence[int]) -> Draft:
-        rows = [self._draft_row(row, length) for row, length in enumerate(lengths)]
-        tokens = torch.tensor(rows).view(len(rows), -1)
-        if self._counts is None:
-            return Draft(tokens)
-        return Draft(tokens, counts=torch.tensor([next(self._counts) for _ in rows]))
+    def draft_block(self, anchors: Anchors) -> Draft:
+        chain = range(self.block_size - 1)
+        parents = [chain if self._trees is None else next(self._trees) for _ in anchors.lengths]
+        rows = [
+            self._draft_row(row, length, parents[row]) for row, length in enumerate(anchors.lengths)
+        ]
+        return Draft(
+            torch.tensor(rows).view(len(rows), -1),
+            None if self._trees is None else torch.tensor([list(each) for each in parents]),
+            None if self._counts is None else torch.tensor([next(self._counts) for _ in rows]),
+        )
 
-    def commit(
-        self, features: Tensor, lengths: Sequence[int], num_committed: Sequence[int]
-    ) -> None: ...
+    def commit(self, committed: Committed) -> None: ...
 
     def move_row(self, source: int, destination: int) -> None:
         self._prompts[destination] = self._prompts[source]
 
-    def _draft_row(self, row: int, length: int) -> list[int]:
+    def _draft_row(self, row: int, length: int, parents: Sequence[int]) -> list[int]:
         prompt = self._prompts[row]
         start = length - len(prompt) + 1
         truth = [*self._texts[prompt][start : start + self.block_size - 1], *[0] * self.block_size]
-        wanted = [next(self._script) for _ in range(self.block_size - 1)]
-        return [t if w is None else w for t, w in zip(truth, wanted, strict=False)]
+        depths, tokens, taken = [0], list[int](), set[tuple[int, int]]()
+        for parent in parents:
+            wanted = next(self._script)
+            token = truth[depths[parent]] if wanted is None else wanted
+            while (parent, token) in taken:
+                token = (token + 1) % VOCAB
+            taken.add((parent, token))
+            tokens.append(token)
+            depths.append(depths[parent] + 1)
+        return tokens
 
 
 def texts_by_prompt(
