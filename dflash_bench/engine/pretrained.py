@@ -1,7 +1,9 @@
 """Loads a target from its folder, and says by name which models cannot be one, and why.
 
 A family is supported when verification was tested on it: the positions, the mask and the rollback
-have to mean what the loop takes them to mean, and nothing fails at run time when they do not.
+have to mean what the loop takes them to mean, and nothing fails at run time when they do not. A
+drafter reads a target's embedding, final norm and output head as well: they have to be all that the
+forward pass does there (Granite, which scales its logits elsewhere, is none of them for that reason).
 """
 
 import json
@@ -16,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from dflash_bench.engine.hub import local_folder
 from dflash_bench.errors import ConfigError
 
-FAMILIES = ("llama", "qwen3")
+FAMILIES = ("gemma", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3")
 
 # Layers that fold the past into one state: a rejected token cannot be taken out of it again.
 _RECURRENT = (
@@ -84,12 +86,13 @@ def refuse_family(model_type: str, where: str) -> None:
 def refuse_attention(config: Any, where: str) -> None:
     """Raise ConfigError if attention is other than full causal attention with fixed RoPE angles."""
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-    if kinds or getattr(config, "use_sliding_window", False):
-        raise ConfigError(
-            f"{where}: layer_types has {', '.join(sorted(kinds)) or 'sliding_attention'}: only full"
-            " attention is supported, since a window that has moved on cannot be rolled back.",
-            remedy="Use a target without sliding-window layers.",
-        )
+    if kinds:
+        raise _windowed(where, f"layer_types has {', '.join(sorted(kinds))}")
+    # Mistral and Phi-3 have no layer_types: there the window's size is what says that there is one.
+    if getattr(config, "sliding_window", None) is not None:
+        raise _windowed(where, f"sliding_window is {config.sliding_window}")
+    if getattr(config, "use_sliding_window", False):
+        raise _windowed(where, "use_sliding_window is true")
     rope = getattr(config, "rope_parameters", None) or {}
     if rope.get("rope_type") in _LENGTH_DEPENDENT_ROPE:
         raise ConfigError(
@@ -103,6 +106,14 @@ def refuse_attention(config: Any, where: str) -> None:
             " adds a boolean mask instead of applying it, which hides nothing and raises nothing.",
             remedy="Use attn 'sdpa'.",
         )
+
+
+def _windowed(where: str, found: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: {found}: only full attention is supported, since a window that has moved on"
+        " cannot be rolled back.",
+        remedy="Use a target without sliding-window layers.",
+    )
 
 
 def _model_type(file: Path) -> str:

@@ -48,6 +48,25 @@ def test_a_moved_row_is_whole() -> None:
             assert torch.equal(stored[0], stored[1])
 
 
+def test_slots_are_moved_within_their_own_rows() -> None:
+    cache = KVCache(SHAPE)
+    cache.reserve(3, 8)
+    slots = torch.arange(8).expand(2, -1)
+    for layer in range(2):
+        cache.at(0, slots, 8).update(block(2, 8, 1.0), block(2, 8, 50.0), layer)
+    cache.move_slots(torch.tensor([[2, 4, 7], [1, 6, 6]]), torch.tensor([[2, 3, 4], [1, 2, 3]]))
+    for layer in range(2):
+        keys, values = cache.read(layer, slice(0, 3), 8)
+        # Slot 4 of the first row is read before slot 7 takes its place.
+        first, second = [1, 2, 3, 5, 8, 6, 7, 8], [9, 10, 15, 15, 13, 14, 15, 16]
+        assert keys[:, 1, :, 2].tolist() == [first, second, [0] * 8]
+        assert values[:, 0, :, 0].tolist() == [
+            [n + 49 for n in first],
+            [n + 49 for n in second],
+            [0] * 8,
+        ]
+
+
 def test_reserving_less_keeps_the_tensors_and_more_replaces_them() -> None:
     cache = KVCache(SHAPE)
     cache.reserve(2, 4)
@@ -60,3 +79,10 @@ def test_reserving_less_keeps_the_tensors_and_more_replaces_them() -> None:
 
 def test_bytes_per_token_count_keys_and_values_of_all_layers() -> None:
     assert SHAPE.bytes_per_token() == 2 * 2 * 2 * 3 * 4
+
+
+def test_memory_is_that_of_the_tokens_reserved() -> None:
+    cache = KVCache(SHAPE)
+    assert cache.num_bytes() == 0
+    cache.reserve(3, 8)
+    assert cache.num_bytes() == 3 * 8 * SHAPE.bytes_per_token()

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import MistralConfig
 
 from dflash_bench.engine import hub
+from dflash_bench.engine.pretrained import refuse_attention
 from dflash_bench.engine.target import Target
 from dflash_bench.errors import ConfigError, InfrastructureError
 from tests.unit.engine.tiny import build_model
@@ -38,7 +40,7 @@ def test_recurrent_models_are_refused_since_they_cannot_roll_back(
     edit_config(folder, model_type=model_type)
     with pytest.raises(ConfigError, match=rf"'{model_type}'.*recurrent state") as caught:
         Target.load(folder)
-    assert "llama, qwen3" in caught.value.remedy
+    assert "llama, mistral" in caught.value.remedy
 
 
 def test_other_families_are_refused_by_name(folder: Path) -> None:
@@ -52,6 +54,12 @@ def test_sliding_window_layers_are_refused(folder: Path) -> None:
     edit_config(folder, layer_types=layers, use_sliding_window=True, sliding_window=8)
     with pytest.raises(ConfigError, match=r"sliding_attention.*cannot be rolled back"):
         Target.load(folder)
+
+
+def test_a_window_without_layer_types_is_refused_too() -> None:
+    config = MistralConfig(sliding_window=4096)
+    with pytest.raises(ConfigError, match=r"sliding_window is 4096.*cannot be rolled back"):
+        refuse_attention(config, "here")
 
 
 def test_angles_that_depend_on_the_batch_are_refused(folder: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from dflash_bench.engine.hugging_face import HuggingFaceNetwork
 from dflash_bench.engine.target import Target
 from tests.unit.engine.tiny import build_model, build_target
 
@@ -66,16 +67,53 @@ def test_tap_i_is_the_output_of_layer_i(model: Any) -> None:
     verdict = target.prefill(0, PROMPTS[0])
     hidden = model(torch.tensor([PROMPTS[0]]), output_hidden_states=True).hidden_states
     expected = torch.cat((hidden[1], hidden[3]), -1)  # hidden[0] is the embedding
-    torch.testing.assert_close(verdict.features, expected)
+    torch.testing.assert_close(verdict.features, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_taps_are_taken_off_when_nothing_reads_them() -> None:
-    target = build_target()
+    model = build_model().eval()
+    target = Target(HuggingFaceNetwork(model))
     target.reserve(1, 16, taps=(0, 2))
+    assert target.prefill(0, PROMPTS[0]).features.shape[-1] == 2 * 32
     target.reserve(1, 16)
     assert target.prefill(0, PROMPTS[0]).features.shape[-1] == 0
-    layers = target._model.get_decoder().layers
-    assert not any(layer._forward_hooks for layer in layers)
+    assert not any(layer._forward_hooks for layer in model.get_decoder().layers)
+
+
+def test_a_trees_nodes_see_their_own_ancestors_and_nothing_else(model: Any) -> None:
+    target = Target.from_model(model)
+    target.reserve(2, 16)
+    for row, prompt in enumerate(PROMPTS[:2]):
+        target.prefill(row, prompt)
+    parents = [[0, 0, 1, 2, 3], [0, 1, 0, 3, 1]]
+    blocks = [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]
+    lengths = [len(prompt) for prompt in PROMPTS[:2]]
+    verdict = target.verify_block(torch.tensor(blocks), lengths, torch.tensor(parents))
+    for row, prompt in enumerate(PROMPTS[:2]):
+        for node in range(6):
+            text, at = [blocks[row][node]], node
+            while at > 0:
+                at = parents[row][at - 1]
+                text.insert(0, blocks[row][at])
+            expected = model(torch.tensor([prompt + text])).logits[0, -1]
+            torch.testing.assert_close(verdict.logits[row, node], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_accepted_path_of_a_tree_is_what_the_next_block_sees(model: Any) -> None:
+    target = Target.from_model(model)
+    target.reserve(2, 16)
+    for row, prompt in enumerate(PROMPTS[:2]):
+        target.prefill(row, prompt)
+    parents = torch.tensor([[0, 0, 1, 2, 3], [0, 1, 0, 3, 1]])
+    blocks = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]])
+    target.verify_block(blocks, [5, 2], parents)
+    target.commit(
+        torch.tensor([[0, 2, 4], [0, 3, 0]]), [5, 2]
+    )  # the second row's path has two nodes
+    verdict = target.verify_block(torch.tensor([[20], [21]]), [8, 4])
+    for row, text in enumerate(([*PROMPTS[0], 1, 3, 5, 20], [*PROMPTS[1], 7, 10, 21])):
+        expected = model(torch.tensor([text])).logits[0, -1]
+        torch.testing.assert_close(verdict.logits[row, 0], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_target_tells_its_shape() -> None:
