@@ -1,12 +1,13 @@
-"""Methods by name. A builder imports what it needs when it is called, not before.
+"""Methods by name: what each is, what it can be asked, and how it is built.
 
-The registry is open: a package of yours may `register("mine", build_mine)` and write `method:
-mine`.
+Everything but the building is known without torch, so that a config is judged before anything is loaded. The registry
+is open: a package of yours may `register("mine", Method(build_mine, "what it does"))` and write `method: mine`.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from dflash_bench.errors import ConfigError, did_you_mean
 
@@ -19,6 +20,29 @@ Loaded = dict[object, Any]
 """Checkpoints that are in memory already: whoever builds several drafters keeps it between the calls."""
 Builder = Callable[["Target", Settings, Loaded], "Drafter"]
 """(target, the arm's settings: draft, block_size, ...; what is loaded) -> a drafter for that target."""
+DraftRole = Literal["dflash", "eagle3", "medusa", "draft_model"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to draft.
+
+    settings          the keys of an arm that it knows; those that are absent or None have its own defaults
+    needs_draft       whether `draft` must name a checkpoint
+    role              which of the shipped models a bare name in `draft` means
+    has_distribution  whether it can draw its drafts from a law that it tells: what the rule `reject` is for
+    has_tree          whether it can draft a tree
+    has_typical       whether the lossy rule `typical` was made for it
+    """
+
+    builder: Builder
+    title: str = ""
+    settings: frozenset[str] = frozenset({"draft", "block_size"})
+    needs_draft: bool = False
+    role: DraftRole | None = None
+    has_distribution: bool = False
+    has_tree: bool = False
+    has_typical: bool = False
 
 
 def build(
@@ -28,21 +52,86 @@ def build(
 
     Raises ConfigError for an unknown method, or settings and a checkpoint that do not fit.
     """
-    if method not in _BUILDERS:
-        raise ConfigError(f"There is no method '{method}'.", remedy=did_you_mean(method, _BUILDERS))
-    return _BUILDERS[method](target, settings, {} if loaded is None else loaded)
+    return find(method).builder(target, settings, {} if loaded is None else loaded)
 
 
-def register(method: str, builder: Builder, title: str = "") -> None:
-    """Make `method` known; the name must be free. `title` says what it does, in a line."""
-    if method in _BUILDERS:
-        raise ValueError(f"method {method!r} is registered already")
-    _BUILDERS[method], _TITLES[method] = builder, title
+def find(method: str) -> Method:
+    """Return the method of that name, or raise ConfigError."""
+    if method not in _METHODS:
+        raise ConfigError(f"There is no method '{method}'.", remedy=did_you_mean(method, _METHODS))
+    return _METHODS[method]
 
 
-def methods() -> dict[str, str]:
-    """Return all methods by name, each with what it does."""
-    return {method: _TITLES.get(method, "") for method in _BUILDERS}
+def check(method: str, settings: Settings, rule: str | None = None) -> None:
+    """Refuse, before anything is loaded, settings or a rule that `method` does not have.
+
+    Raises ConfigError with what to write instead. A setting that is None is as good as absent.
+    """
+    known = find(method)
+    told = {name: value for name, value in settings.items() if value is not None}
+    if "tree" in told and not known.has_tree:
+        trees = [name for name, other in _METHODS.items() if other.has_tree]
+        raise ConfigError(
+            f"tree: method '{method}' drafts no trees.",
+            remedy=f"Remove the key; methods with trees: {', '.join(trees)}.",
+        )
+    if unknown := sorted(told.keys() - known.settings - {"tree"}):
+        has = f"It has: {', '.join(sorted(known.settings))}." if known.settings else "It has none."
+        raise ConfigError(
+            f"{unknown[0]}: method '{method}' has no such setting.", remedy=f"Remove the key. {has}"
+        )
+    if known.needs_draft and "draft" not in told:
+        raise ConfigError(
+            f"draft: is missing; method '{method}' needs a drafter.",
+            remedy="Write draft: with a model of ours (lab), a folder or a hub id.",
+        )
+    _check_rule(method, known, told, rule)
+
+
+def _check_rule(method: str, known: Method, told: Settings, rule: str | None) -> None:
+    if rule == "typical" and not known.has_typical:
+        raise ConfigError(
+            f"verify: 'typical' is a rule for medusa, not for '{method}'.",
+            remedy="Write verify: match or reject, which keep the target's law.",
+        )
+    if rule == "reject" and (why := _without_a_law(known, told)):
+        raise ConfigError(
+            f"verify: 'reject' needs drafts that were drawn from a known law, and {why}.",
+            remedy="Write verify: match for this arm: the law of its text is the same.",
+        )
+
+
+def _without_a_law(known: Method, told: Settings) -> str:
+    """Say why drafts with these settings are chosen, not drawn; empty if they are drawn."""
+    steps = told.get("denoise_steps")
+    if not known.has_distribution:
+        return "this method chooses them without one"
+    if isinstance(steps, int) and steps > 1:
+        return f"denoise_steps {steps} chooses them step by step"
+    return "a block of Gaussian noise is denoised" if told.get("noise") == "gaussian" else ""
+
+
+def register(name: str, method: Method) -> None:
+    """Make `method` known by `name`, which must be free."""
+    if name in _METHODS:
+        raise ValueError(f"method {name!r} is registered already")
+    _METHODS[name] = method
+
+
+def methods() -> dict[str, Method]:
+    """Return all methods by name."""
+    return dict(_METHODS)
+
+
+def _shipped(module: str) -> Builder:
+    """Return the `build` of a module of `engine/methods`, which is imported when it is called."""
+
+    def builder(target: "Target", settings: Settings, loaded: Loaded) -> "Drafter":
+        found = import_module(f"dflash_bench.engine.methods.{module}")
+        drafter: Drafter = found.build(target, settings, loaded)
+        return drafter
+
+    return builder
 
 
 def _build_ar(target: "Target", settings: Settings, loaded: Loaded) -> "Drafter":
@@ -51,32 +140,51 @@ def _build_ar(target: "Target", settings: Settings, loaded: Loaded) -> "Drafter"
     return AutoregressiveDrafter()
 
 
-def _build_dflash(target: "Target", settings: Settings, loaded: Loaded) -> "Drafter":
-    from dflash_bench.engine.hub import local_folder
-    from dflash_bench.engine.methods import dflash_checkpoint as checkpoint
-    from dflash_bench.engine.methods.dflash import DFlashDrafter
-    from dflash_bench.engine.methods.dflash_config import read_config
-
-    draft, asked = settings.get("draft"), settings.get("block_size")
-    if not isinstance(draft, str | Path):
-        raise ConfigError(
-            f"Method 'dflash' needs a drafter, but draft is {draft!r}.",
-            remedy="Set draft: to a folder or hub id.",
-        )
-    if asked is not None and type(asked) is not int:
-        raise ConfigError(f"block_size is {asked!r}.", remedy="It must be an integer.")
-    folder = local_folder(draft)
-    config = read_config(folder / "config.json")
-    checkpoint.check_fit(config, target)
-    block_size = checkpoint.choose_block_size(config, asked)
-    if ("dflash", folder) not in loaded:
-        model = checkpoint.load(folder, dtype=target.dtype, device=target.device)
-        loaded["dflash", folder] = model
-    return DFlashDrafter(loaded["dflash", folder], target, block_size)
-
-
-_BUILDERS: dict[str, Builder] = {"ar": _build_ar, "dflash": _build_dflash}
-_TITLES = {
-    "ar": "plain decoding: the same loop with nothing drafted; the baseline",
-    "dflash": "a block-diffusion drafter fills a block of masks in one pass; needs draft:",
+_DFLASH = ("verify_length", "denoise_steps", "noise", "noise_schedule")
+_METHODS: dict[str, Method] = {
+    "ar": Method(
+        _build_ar,
+        "plain decoding: the same loop with nothing drafted; the baseline",
+        settings=frozenset(),
+    ),
+    "dflash": Method(
+        _shipped("dflash_checkpoint"),
+        "a block-diffusion drafter fills a block of masks in one pass",
+        settings=frozenset({"draft", "block_size", *_DFLASH}),
+        needs_draft=True,
+        role="dflash",
+        has_distribution=True,
+    ),
+    "eagle3": Method(
+        _shipped("eagle3"),
+        "one layer on the target's features, token after token",
+        settings=frozenset({"draft", "block_size", "tree"}),
+        needs_draft=True,
+        role="eagle3",
+        has_distribution=True,
+        has_tree=True,
+    ),
+    "medusa": Method(
+        _shipped("medusa_checkpoint"),
+        "heads on the target's last hidden state, one per position",
+        settings=frozenset({"draft", "block_size", "tree"}),
+        needs_draft=True,
+        role="medusa",
+        has_distribution=True,
+        has_tree=True,
+        has_typical=True,
+    ),
+    "draft_model": Method(
+        _shipped("draft_model"),
+        "a smaller model of the same tokenizer drafts token after token",
+        settings=frozenset({"draft", "block_size"}),
+        needs_draft=True,
+        role="draft_model",
+        has_distribution=True,
+    ),
+    "ngram": Method(
+        _shipped("ngram"),
+        "prompt lookup: what followed the same tokens earlier in the text",
+        settings=frozenset({"block_size", "ngram_min", "ngram_max"}),
+    ),
 }

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -19,6 +19,17 @@ from dflash_bench.errors import ConfigError
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _AGAIN = "Download the checkpoint again."
+
+
+class Fits(Protocol):
+    """What of a target a drafter has to fit."""
+
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import torch
 from dflash_bench.engine import registry
 from dflash_bench.engine.methods import dflash_checkpoint
 from dflash_bench.engine.methods.dflash_model import DFlashModel
+from dflash_bench.engine.registry import Method
 from dflash_bench.errors import ConfigError
 from tests.unit.engine.tiny import build_target, dflash_config
 
@@ -32,8 +33,12 @@ def test_dflash_takes_the_checkpoint_and_a_block_size(draft: Path) -> None:
     assert registry.build("dflash", target, {"draft": str(draft), "block_size": 4}).block_size == 4
 
 
-@pytest.mark.parametrize("settings", [{}, {"draft": 3}, {"draft": ".", "block_size": "8"}])
-def test_dflash_refuses_settings_of_the_wrong_kind(settings: dict[str, object]) -> None:
+@pytest.mark.parametrize("settings", [{}, {"draft": 3}, {"block_size": "8"}])
+def test_dflash_refuses_settings_of_the_wrong_kind(
+    settings: dict[str, object], draft: Path
+) -> None:
+    if "block_size" in settings:
+        settings = {**settings, "draft": draft}
     with pytest.raises(ConfigError, match=r"draft is|block_size is"):
         registry.build("dflash", build_target(), settings)
 
@@ -52,16 +57,86 @@ def test_an_unknown_method_is_met_with_a_suggestion() -> None:
 
 
 def test_the_registry_is_open_but_names_are_unique(monkeypatch: pytest.MonkeyPatch) -> None:
-    for table in ("_BUILDERS", "_TITLES"):
-        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
-    registry.register("mine", registry._BUILDERS["ar"], "like plain decoding")
+    monkeypatch.setattr(registry, "_METHODS", registry.methods())
+    registry.register("mine", Method(registry.find("ar").builder, "like plain decoding"))
     assert registry.build("mine", build_target(), {}).name == "ar"
-    assert registry.methods()["mine"] == "like plain decoding"
+    assert registry.methods()["mine"].title == "like plain decoding"
     with pytest.raises(ValueError, match="registered already"):
-        registry.register("ar", registry._BUILDERS["ar"])
+        registry.register("ar", registry.find("mine"))
 
 
-def test_methods_can_be_listed_without_torch() -> None:
-    code = "import sys, dflash_bench.engine.registry as r; print(list(r.methods()), 'torch' in sys.modules)"
+def test_methods_are_listed_and_judged_without_torch() -> None:
+    code = """
+import sys, dflash_bench.engine.registry as r
+r.check("dflash", {"draft": "x", "block_size": 8}, "reject")
+print(list(r.methods()), "torch" in sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['ar', 'dflash'] False"
+    expected = ["ar", "dflash", "eagle3", "medusa", "draft_model", "ngram"]
+    assert done.stdout.strip() == f"{expected} False"
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rule"),
+    [
+        ("ar", {}, None),
+        ("ar", {"draft": None, "block_size": None}, None),
+        ("dflash", {"draft": "x", "verify_length": 4, "denoise_steps": 1}, "reject"),
+        ("dflash", {"draft": "x", "denoise_steps": 3, "noise": "gaussian"}, "match"),
+        ("eagle3", {"draft": "x", "tree": {"top_k": 4, "depth": None}}, "reject"),
+        ("medusa", {"draft": "x", "tree": {"top_k": 4, "depth": 3}}, "typical"),
+        ("draft_model", {"draft": "x", "block_size": 4}, "reject"),
+        ("ngram", {"block_size": 4, "ngram_min": 1, "ngram_max": 3}, "match"),
+    ],
+)
+def test_what_a_method_has_may_be_asked(
+    method: str, settings: dict[str, object], rule: str | None
+) -> None:
+    registry.check(method, settings, rule)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rule", "words", "remedy"),
+    [
+        ("medsua", {}, None, "no method 'medsua'", "'medusa'"),
+        ("dflash", {}, None, "draft: is missing; method 'dflash'", "a folder or a hub id"),
+        ("ar", {"block_size": 4}, None, "block_size: method 'ar' has no such", "It has none"),
+        ("ngram", {"draft": "lab"}, None, "draft: method 'ngram' has no such", "ngram_max"),
+        ("eagle3", {"draft": "x", "denoise_steps": 2}, None, "denoise_steps: method", "tree"),
+        (
+            "dflash",
+            {"draft": "x", "tree": {}},
+            None,
+            "tree: method 'dflash' drafts no trees",
+            "eag",
+        ),
+        (
+            "dflash",
+            {"draft": "x"},
+            "typical",
+            "a rule for medusa, not for 'dflash'",
+            "match or rej",
+        ),
+        ("ngram", {}, "reject", "verify: 'reject' needs drafts", "verify: match"),
+        (
+            "dflash",
+            {"draft": "x", "denoise_steps": 2},
+            "reject",
+            "denoise_steps 2",
+            "verify: match",
+        ),
+        (
+            "dflash",
+            {"draft": "x", "noise": "gaussian"},
+            "reject",
+            "Gaussian noise",
+            "verify: match",
+        ),
+    ],
+)
+def test_what_a_method_has_not_is_refused_with_a_way_out(
+    method: str, settings: dict[str, object], rule: str | None, words: str, remedy: str
+) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        registry.check(method, settings, rule)
+    assert remedy in caught.value.remedy
