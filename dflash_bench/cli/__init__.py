@@ -11,6 +11,7 @@ from dflash_bench.errors import BenchError, did_you_mean, printable
 
 # verb -> the line that `--help` shows; its code is `dflash_bench/cli/VERB.py`, a command of the same name.
 VERBS = {
+    "inspect": "Say what a drafter's checkpoint is, and whether it fits a target.",
     "lab": "Build the small models that we ship.",
     "list": "List runners, methods, workloads or models.",
     "report": "Rebuild cells, verdicts and the HTML report from the records.",

@@ -37,11 +37,21 @@ def plan_text(plan: dict[str, Any]) -> str:
 
 
 def _arm(arm: dict[str, Any]) -> str:
+    name = f"{arm['name']}: method {arm['method']}"
     if arm["method"] == "ar":
-        return f"{arm['name']}: method ar"
+        return name
     block = (
         f"block_size {arm['block_size']}, num_draft_tokens {arm['num_draft_tokens']}"
         if arm["block_size"]
-        else "block_size as the checkpoint says"
+        else "block_size is the method's own"
     )
-    return f"{arm['name']}: method {arm['method']}, draft {arm['draft']}, {block}"
+    draft = [f"draft {arm['draft']}"] if arm["draft"] else []
+    settings = [f"{key} {_text(value)}" for key, value in arm["settings"].items()]
+    return ", ".join([name, *draft, block, *settings, f"verify {arm['verify']}"])
+
+
+def _text(value: Any) -> str:
+    """Return a setting as it is read aloud: a tree as `top_k 4 depth 3`, its unset parts left out."""
+    if not isinstance(value, dict):
+        return str(value)
+    return " ".join(f"{key} {part}" for key, part in value.items() if part is not None) or "default"

@@ -12,12 +12,13 @@ KINDS = ("runners", "methods", "workloads", "models")
 def command(kind: str) -> None:
     """List what can be named in a config: KIND is runners, methods, workloads or models."""
     rows = list(_rows(kind))
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        click.echo(f"{name:<{width}}  {text}")
+    *widths, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for *cells, last in rows:
+        aligned = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
+        click.echo("".join(aligned) + last)
 
 
-def _rows(kind: str) -> Iterator[tuple[str, str]]:
+def _rows(kind: str) -> Iterator[tuple[str, ...]]:
     if kind == "runners":
         from dflash_bench.runners.registry import recipes
 
@@ -25,7 +26,10 @@ def _rows(kind: str) -> Iterator[tuple[str, str]]:
     elif kind == "methods":
         from dflash_bench.engine.registry import methods
 
-        yield from methods().items()
+        yield "method", "needs draft", "trees", "distribution", "what it does"
+        for name, method in methods().items():
+            facts = (method.needs_draft, method.has_tree, method.has_distribution)
+            yield name, *("yes" if fact else "no" for fact in facts), method.title
     elif kind == "workloads":
         from dflash_bench.assets import names
         from dflash_bench.workloads.workload import load_workload

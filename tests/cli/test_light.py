@@ -77,3 +77,12 @@ def test_a_report_needs_no_torch(tmp_path: Path) -> None:
     subprocess.run([*fake, "-o", str(out)], cwd=ROOT, check=True, capture_output=True)
     done = python(WITHOUT_TORCH + "from dflash_bench.cli import main; main()", "report", str(out))
     assert done.returncode == 0, done.stderr
+
+
+def test_methods_are_listed_with_what_can_be_asked_of_them() -> None:
+    done = python("from dflash_bench.cli import main; main()", "list", "methods")
+    table = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    assert table["method"][:4] == ["needs", "draft", "trees", "distribution"]
+    assert table["eagle3"][:3] == ["yes", "yes", "yes"]
+    assert table["dflash"][:3] == ["yes", "no", "yes"]
+    assert table["ngram"][:3] == ["no", "no", "no"]
