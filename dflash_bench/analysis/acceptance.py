@@ -1,5 +1,7 @@
 """How many tokens a step commits, and at which position of the draft acceptance ends.
 
+A position is a depth: in a chain draft i, in a tree any draft with i - 1 others before it on its path.
+
 The acceptance length tau counts the bonus token and leaves out the prefill's: vLLM's `mean_acceptance_length`, the
 paper's tau (arXiv:2602.06036, Eq. 1). It is pooled over steps; its interval resamples prompts, for a prompt's steps
 are alike.
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dflash_bench.analysis.steps import Ints, Steps
+from dflash_bench.analysis.steps import NOT_TOLD, Ints, Steps
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2000
@@ -92,14 +94,16 @@ def acceptance_rate(steps: Steps) -> float | None:
     return int(steps.accepted.sum(dtype=np.int64)) / drafted if drafted else None
 
 
-def by_position(steps: Steps) -> ByPosition:
+def by_position(steps: Steps, tree: bool = False) -> ByPosition:
     """Return the rates of each position of the draft, over steps that were not cut.
 
     marginal[i] = P(first i drafts all accepted);
     conditional[i] = P(draft i accepted | it was drafted, and those before it were accepted).
+
+    Where depths are not told, a chain's are its drafts, and a `tree` is taken to be as deep as it was ever accepted.
     """
     uncut = steps.cut == 0
-    accepted, drafted = steps.accepted[uncut], steps.drafted[uncut]
+    accepted, drafted = steps.accepted[uncut], _reach(steps, tree)[uncut]
     # Accepted beyond drafted is a broken record; that is for the identities to say, not for an index error here.
     depth = max(int(drafted.max(initial=0)), int(accepted.max(initial=0)))
     histogram = np.bincount(accepted, minlength=depth + 1)
@@ -117,3 +121,9 @@ def by_position(steps: Steps) -> ByPosition:
         histogram=[int(count) for count in histogram] if len(accepted) else [],
         uncut_mean=float(steps.committed[uncut].mean()) if len(accepted) else None,
     )
+
+
+def _reach(steps: Steps, tree: bool) -> NDArray[np.int16]:
+    """Return how deep each step drafted, [S]."""
+    deepest = steps.accepted.max(initial=0) if tree else steps.drafted
+    return np.where(steps.depth == NOT_TOLD, deepest, steps.depth).astype(np.int16)

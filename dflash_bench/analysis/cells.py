@@ -13,10 +13,10 @@ import numpy as np
 from dflash_bench.analysis.best import best_arms
 from dflash_bench.analysis.comparison import Comparison
 from dflash_bench.analysis.drift import cell_drift, control_drift
-from dflash_bench.analysis.entry import identity, measures
+from dflash_bench.analysis.entry import identity, measures, resolved
 from dflash_bench.analysis.frames import Sample, Tables, read_tables
 from dflash_bench.analysis.headline import headline
-from dflash_bench.analysis.lossless import compare, control
+from dflash_bench.analysis.lossless import compare, control, promise
 from dflash_bench.analysis.plain import plain
 from dflash_bench.analysis.reason import Evidence, reason
 from dflash_bench.analysis.stats import Scope
@@ -51,7 +51,9 @@ def analyse(
     entries, comparisons = _entries(plan, spec, tables, samples, simulated)
     _judge(entries, comparisons, plan.baseline, primary, spec.design.delta)
     cells = list(entries.values())
-    best = _best(samples, comparisons, spec.design.scope)
+    # An arm that changes the text is no faster way to the same thing.
+    lossless = {key: found for key, found in comparisons.items() if not plan.arms[key[1]].lossy}
+    best = _best(samples, lossless, spec.design.scope)
     verdicts = {
         "schema_version": SCHEMA_VERSION,
         "headline": headline(cells, primary, best),
@@ -79,13 +81,17 @@ def _entries(
         floor, drift = control(baseline), cell_drift(baseline)
         for arm in plan.arms_of(cell):
             sample = samples.get((cell, arm), empty)
+            promised = promise(plan.arms[arm], plan.cells[cell])
+            tree = "tree" in plan.arms[arm].settings
+            other = empty if arm == plan.baseline else sample
             if arm != plan.baseline:
                 comparisons[cell, arm] = Comparison.of(baseline, sample, spec.design.scope)
             entries[cell, arm] = {
                 **identity(plan, cell, arm),
+                **resolved(sample, plan.arms[arm]),
                 "simulated": simulated,
-                **measures(sample, comparisons.get((cell, arm)), spec.design.seed),
-                "lossless": compare(baseline, empty if arm == plan.baseline else sample) | floor,
+                **measures(sample, comparisons.get((cell, arm)), spec.design.seed, tree),
+                "lossless": compare(baseline, other, promised) | floor,
                 "drift": drift,
                 "lints": None,
                 "verdict": None,
@@ -127,8 +133,9 @@ def _judge(
             different=different,
             comparisons=1 if key[0] == primary else others,
             broken=tuple(broken),
+            lossy=entry["lossy"],
         )
-        entry["verdict"] = decide(claim, evidence.rounds, different, len(broken))
+        entry["verdict"] = decide(claim, evidence.rounds, different, len(broken), entry["lossy"])
         entry["verdict_reason"] = reason(entry["verdict"], evidence)
 
 
@@ -137,6 +144,7 @@ def _verdict_line(entry: dict[str, Any]) -> dict[str, Any]:
         "cell": entry["cell"],
         "cell_id": entry["cell_id"],
         "arm": entry["arm"],
+        "lossy": entry["lossy"],
         "verdict": entry["verdict"],
         "reason": entry["verdict_reason"],
     }

@@ -19,7 +19,8 @@ from dflash_bench.analysis.identities import (
 )
 from dflash_bench.analysis.repetition import repetition
 from dflash_bench.analysis.stats import LogRatio, geometric_mean, per_prompt, per_round
-from dflash_bench.plan import Plan
+from dflash_bench.analysis.steps import NOT_TOLD
+from dflash_bench.plan import Plan, PlannedArm
 
 
 def identity(plan: Plan, cell_id: str, arm_name: str) -> dict[str, Any]:
@@ -32,17 +33,31 @@ def identity(plan: Plan, cell_id: str, arm_name: str) -> dict[str, Any]:
         "method": arm.method,
         "block_size": arm.block_size,
         "num_draft_tokens": arm.num_draft_tokens,
+        "verify": arm.verify,
+        "lossy": arm.lossy,
+        "settings": arm.settings,
         "runner": plan.runner,
     }
 
 
-def measures(sample: Sample, comparison: Comparison | None, seed: int) -> dict[str, Any]:
+def resolved(sample: Sample, arm: PlannedArm) -> dict[str, Any]:
+    """Return the block size that a method settled where the plan left it open; null where no visit tells."""
+    told = metrics.count(sample.visits["block_size"].dropna().tail(1))
+    block, drafts = arm.block_size or told, arm.num_draft_tokens
+    if drafts is None and block is not None:
+        drafts = block - 1
+    return {"block_size": block, "num_draft_tokens": drafts}
+
+
+def measures(
+    sample: Sample, comparison: Comparison | None, seed: int, tree: bool = False
+) -> dict[str, Any]:
     """Return what was measured of an arm; `comparison` is None for the baseline. Verdicts are added later."""
     return {
         "rounds": sample.rounds,
         "prompts": int(sample.answered["prompt_sha256"].nunique()),
         **_counts(sample),
-        **_acceptance(sample, seed),
+        **_acceptance(sample, seed, tree),
         **_speed(comparison),
         "occupancy": metrics.occupancy(sample.visits),
         **metrics.latencies(sample),
@@ -53,13 +68,14 @@ def measures(sample: Sample, comparison: Comparison | None, seed: int) -> dict[s
         "peak_memory_bytes": metrics.largest(sample.visits["peak_memory_bytes"]),
         "kv_bytes_per_token": metrics.largest(sample.visits["kv_bytes_per_token"]),
         "repetition": repetition(sample, comparison),
-        "identities_broken": _identities(sample, comparison),
+        "identities_broken": _identities(sample, comparison, tree),
     }
 
 
 def _counts(sample: Sample) -> dict[str, Any]:
     """Return what was asked and what came: null where a backend does not tell its steps."""
     steps, told = sample.steps, bool(sample.steps.known.any())
+    passes = steps.scheduled != NOT_TOLD
 
     def summed(column: Any) -> int | None:
         return int(column.sum(dtype=np.int64)) if told else None
@@ -71,13 +87,14 @@ def _counts(sample: Sample) -> dict[str, Any]:
         "verify_steps": len(steps.accepted) if told else None,
         "drafted_tokens": summed(steps.drafted),
         "accepted_tokens": summed(steps.accepted),
+        "scheduled_tokens": summed(steps.scheduled[passes]) if passes.any() else None,
     }
 
 
-def _acceptance(sample: Sample, seed: int) -> dict[str, Any]:
+def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
     prompts, _ = pd.factorize(sample.requests["prompt"])
     length = acceptance.acceptance_length(sample.steps, prompts, seed)
-    positions = acceptance.by_position(sample.steps)
+    positions = acceptance.by_position(sample.steps, tree)
     unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
     return {
         "acceptance_length": unknown if length is None else asdict(length),
@@ -125,8 +142,9 @@ def _ratio(found: LogRatio | None) -> dict[str, Any]:
     return dict(zip(keys, values, strict=True))
 
 
-def _identities(sample: Sample, found: Comparison | None) -> list[str]:
-    broken = [*broken_records(sample), *broken_positions(acceptance.by_position(sample.steps))]
+def _identities(sample: Sample, found: Comparison | None, tree: bool) -> list[str]:
+    positions = acceptance.by_position(sample.steps, tree)
+    broken = [*broken_records(sample), *broken_positions(positions)]
     if found is not None and found.decode_speedup is not None:
         broken += broken_decomposition(found.decode_speedup.ratio, found.tau, found.break_even_tau)
     return broken

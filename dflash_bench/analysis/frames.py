@@ -26,6 +26,7 @@ END = [
     "requests",
     "peak_memory_bytes",
     "kv_bytes_per_token",
+    "block_size",
 ]
 # What is asked. The same request with another prompt (a template that differs) is another thing.
 ASKED = ["request", "prompt_sha256"]

@@ -1,8 +1,11 @@
-"""The whole run in one sentence: does the method help, where most, where least, and with which block.
+"""The whole run in a few sentences: does the method help, where most, where least, and with which block.
 
-A cell counts by its best arm: the best of those that help, else the best.
+A cell counts by its best arm: the best of those that help, else the best. With several methods in the run, DFlash is
+the one that is asked about (without it the fastest), and which method leads in how many cells follows. An arm with a
+lossy rule stands for nothing and is named as such.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,16 +41,21 @@ def headline(
     measured = [entry for entry in compared if entry["speedup"]["value"] is not None]
     if not measured:
         return {"verdict": "UNPROVEN", "sentence": "Nothing was measured that can be compared."}
-    method = "dflash" if any(e["method"] == "dflash" for e in measured) else measured[0]["method"]
-    best = best_by_cell([entry for entry in measured if entry["method"] == method])
+    lossy = [entry["arm"] for entry in measured if entry.get("lossy")]
+    judged = [entry for entry in measured if not entry.get("lossy")] or measured
+    asked = any(entry["method"] == "dflash" for entry in judged)
+    method = "dflash" if asked else max(judged, key=_standing)["method"]
+    best = best_by_cell([entry for entry in judged if entry["method"] == method])
     deciding = {primary: best[primary]} if primary in best else best
     verdict = _overall([entry["verdict"] for entry in deciding.values()])
-    sentence = f"{NAMES.get(method, method)} {_where(deciding)}."
+    sentence = f"{_name(method)} {_where(deciding)}."
     if len(deciding) < len(best):
         sentence += f" Of all {len(best)} cells it {_counts(best)}."
     chosen = max(deciding.values(), key=_value)
-    sentence += _choice((best_arms or {}).get(chosen["cell_id"], ()))
-    sentence += _differing(measured)
+    sentence += _choice(chosen["arm"], (best_arms or {}).get(chosen["cell_id"], ()))
+    sentence += _leaders(best_by_cell(judged), judged)
+    sentence += _differing([entry for entry in measured if not entry.get("lossy")])
+    sentence += _lossy(list(dict.fromkeys(lossy)))
     simulated = "SIMULATED. " if chosen["simulated"] else ""
     return {"verdict": verdict, "sentence": simulated + sentence}
 
@@ -94,7 +102,7 @@ def _where(best: dict[str, Entry]) -> str:
 
 
 def _figure(entry: Entry) -> str:
-    """Return "3.90x (3.71-4.12) on sample-code at batch 1 with block 16"."""
+    """Return "3.90x (3.71-4.12) on sample-code at batch 1 with block 16", or with the arm's name."""
     speedup, cell = entry["speedup"], entry["cell"]
     text = f"{speedup['value']:.2f}x"
     if speedup["ci_low"] is not None:
@@ -105,7 +113,9 @@ def _figure(entry: Entry) -> str:
     if cell["temperature"]:
         text += f", temperature {cell['temperature']:g}"
     block = entry["block_size"]
-    return f"{text} with block {block}" if block is not None else f"{text} ({entry['arm']})"
+    # The arms of a sweep over blocks are told apart by these; any other by its name.
+    swept = block is not None and entry["arm"].endswith(f"-b{block}")
+    return f"{text} with block {block}" if swept else f"{text} ({entry['arm']})"
 
 
 def _counts(best: dict[str, Entry]) -> str:
@@ -125,8 +135,46 @@ def _differing(entries: Sequence[Entry]) -> str:
     return f" {different} of {compared} outputs differ from the baseline's." if different else ""
 
 
-def _choice(best: Sequence[str]) -> str:
-    """Say which arms of the best cell cannot be told from the fastest."""
+def _leaders(best: Mapping[str, Entry], entries: Sequence[Entry]) -> str:
+    """Say which method's estimate is the largest in how many cells, where there are several methods."""
+    methods = {entry["method"] for entry in entries}
+    if len(methods) < 2:
+        return ""
+    led = Counter(_inside(_name(entry["method"])) for entry in best.values()).most_common()
+    fastest = f" Of {len(methods)} methods the fastest by estimate is"
+    if len(led) == 1:
+        return f"{fastest} {led[0][0]}{'' if len(best) == 1 else f' in all {len(best)} cells'}."
+    return f"{fastest} {_listed([f'{n} in {count}' for n, count in led])} of {len(best)} cells."
+
+
+def _choice(chosen: str, best: Sequence[str]) -> str:
+    """Say which arms of the best cell cannot be told from the fastest, and whether the `chosen` one is among them."""
+    if best and chosen not in best:
+        apart = "" if len(best) == 1 else " and cannot be told apart"
+        return f" In that cell {_listed(best)} {'is' if len(best) == 1 else 'are'} faster{apart}."
     if len(best) < 2:
         return ""
-    return f" In the best cell {', '.join(best[:-1])} and {best[-1]} cannot be told apart."
+    return f" In the best cell {_listed(best)} cannot be told apart."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Return "a, b and c"; of more than four the first three and how many others."""
+    if len(parts) > 4:
+        parts = [*parts[:3], f"{len(parts) - 3} others"]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _lossy(arms: Sequence[str]) -> str:
+    """Name the arms whose rule changes the text: whatever their speed, it is that of another model."""
+    if not arms:
+        return ""
+    return f" LOSSY, so not among them: {', '.join(arms)}."
+
+
+def _name(method: str) -> str:
+    return NAMES.get(method, method)
+
+
+def _inside(name: str) -> str:
+    """Return a method's name as it stands inside a sentence."""
+    return name[0].lower() + name[1:] if name.startswith(("The ", "N-gram")) else name

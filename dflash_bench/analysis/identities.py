@@ -11,6 +11,7 @@ import numpy as np
 
 from dflash_bench.analysis.acceptance import ByPosition
 from dflash_bench.analysis.frames import Sample
+from dflash_bench.analysis.steps import NOT_TOLD
 
 
 def broken_records(sample: Sample) -> Iterator[str]:
@@ -21,10 +22,17 @@ def broken_records(sample: Sample) -> Iterator[str]:
         yield f"accepted = committed - 1 fails in {wrong} of {len(accepted)} steps"
     if wrong := int((accepted > steps.drafted).sum()):
         yield f"accepted <= drafted fails in {wrong} of {len(accepted)} steps"
+    if wrong := int((committed + steps.cut > 1 + steps.drafted).sum()):
+        yield f"committed + cut <= 1 + drafted fails in {wrong} of {len(accepted)} steps"
+    if wrong := int((accepted > steps.depth)[steps.depth != NOT_TOLD].sum()):
+        yield f"accepted <= depth of the draft fails in {wrong} of {len(accepted)} steps"
+    told = steps.scheduled != NOT_TOLD
+    if wrong := int((steps.scheduled < 1 + steps.drafted)[told].sum()):
+        yield f"scheduled >= 1 + drafted fails in {wrong} of {int(told.sum())} steps"
     expected = requests["output_tokens"].to_numpy() - 1
-    told = steps.known & ~np.isnan(expected)
-    if wrong := int((steps.per_request(committed) != expected)[told].sum()):
-        yield f"sum of committed = output tokens - 1 fails in {wrong} of {int(told.sum())} requests"
+    known = steps.known & ~np.isnan(expected)
+    if wrong := int((steps.per_request(committed) != expected)[known].sum()):
+        yield f"sum of committed = output tokens - 1 fails in {wrong} of {int(known.sum())} requests"
     with_ids = requests.dropna(subset=["ids", "output_tokens"])
     lengths = with_ids["ids"].map(len) // np.dtype(np.intc).itemsize
     if wrong := int((lengths != with_ids["output_tokens"]).sum()):

@@ -4,25 +4,45 @@ A difference is counted as `different` and judged by nobody here: whether it was
 token can be told only by scoring both texts again, and `near_tie` and `wrong` stay null until that was done. Where
 every compared output is identical there is nothing to judge, and `wrong` is 0. The control compares the baseline with
 itself across rounds: the floor of this machine.
+
+What an arm promises depends on its rule. `match` draws each token by the noise of its position, as plain decoding does:
+the *text* must be the baseline's. `reject` at a temperature draws with other noise: only the *law* is the same, two
+texts are two samples, and comparing them says nothing. `typical` promises nothing: LOSSY, its texts are compared all
+the same, to show how far it goes. At temperature 0 all three are `match`.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from dflash_bench.analysis.frames import Sample
 from dflash_bench.analysis.pairs import matched
+from dflash_bench.plan import Cell, PlannedArm
 
 SHOWN = 3  # first divergences that are listed
+Promise = Literal["text", "law", "nothing"]
 
 
-def compare(baseline: Sample, arm: Sample) -> dict[str, Any]:
-    """Return how many outputs were compared, identical and different, and the first divergences."""
+def promise(arm: PlannedArm, cell: Cell) -> Promise:
+    """Return what `arm` keeps of the baseline's output in `cell`: its text, its law, or nothing."""
+    if cell.temperature == 0 or arm.verify in (None, "match"):
+        return "text"
+    return "nothing" if arm.lossy else "law"
+
+
+def compare(baseline: Sample, arm: Sample, promised: Promise = "text") -> dict[str, Any]:
+    """Return how many outputs were compared, identical and different, and the first divergences.
+
+    Nothing is compared where only the law is promised.
+    """
     left, right = matched(_known(baseline), _known(arm))
+    if promised == "law":
+        left, right = left.iloc[:0], right.iloc[:0]
     differs = left["ids"].to_numpy() != right["ids"].to_numpy()
     different = int(differs.sum())
     return {
+        "promise": promised,
         "compared": len(left),
         "identical": len(left) - different,
         "near_tie": None,

@@ -27,13 +27,15 @@ class Evidence:
     different: int
     comparisons: int
     broken: tuple[str, ...] = ()
+    lossy: bool = False
 
 
 def reason(verdict: Verdict, evidence: Evidence) -> str:
     """Return the reason of `verdict`."""
     if evidence.ratio is None:
         return "No round has requests of both arms that can be compared."
-    figures = f"{_speedup(evidence.ratio)} {_circumstances(evidence)}{_step_cost(evidence)}."
+    label = "LOSSY: " if evidence.lossy else ""
+    figures = f"{label}{_speedup(evidence.ratio)} {_circumstances(evidence)}{_step_cost(evidence)}."
     if verdict == "NEUTRAL":
         return f"{figures} The difference is within {_percent(evidence.delta)}."
     if verdict == "UNPROVEN":
@@ -71,6 +73,10 @@ def _what_is_missing(ratio: LogRatio, evidence: Evidence) -> str:
         return f"A verdict needs {MIN_ROUNDS} rounds; there are {evidence.rounds}."
     if claim is None:
         return "A verdict needs an interval: at least 2 prompts, and tokens in every round."
+    if claim.p <= ALPHA and evidence.lossy:
+        return (
+            "Its rule may change what the model says, and a method that does is not said to help."
+        )
     if claim.p <= ALPHA:
         return (
             f"{evidence.different} of {evidence.compared} outputs differ from the baseline's, "

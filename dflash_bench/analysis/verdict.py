@@ -63,14 +63,16 @@ def adjusted_claims(claims: Mapping[Key, Claim], primary: str | None) -> dict[Ke
     }
 
 
-def decide(claim: Claim | None, rounds: int, different: int, broken: int = 0) -> Verdict:
+def decide(
+    claim: Claim | None, rounds: int, different: int, broken: int = 0, lossy: bool = False
+) -> Verdict:
     """Return the verdict: that of an adjusted `claim`, if it is significant and may be made.
 
     Nothing is claimed from records that contradict themselves (`broken` identities), and no help from an arm with
-    `different` outputs.
+    `different` outputs, or with a `lossy` rule.
     """
     if claim is None or claim.p > ALPHA or rounds < MIN_ROUNDS or broken:
         return "UNPROVEN"
-    if claim.verdict == "HELPS" and different:
+    if claim.verdict == "HELPS" and (different or lossy):
         return "UNPROVEN"
     return claim.verdict

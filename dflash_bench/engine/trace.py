@@ -20,30 +20,41 @@ _PHASES = ("prefill_s", "draft_prefill_s", "draft_s", "verify_s", "commit_s", "o
 
 
 @dataclass
-class Share:
-    """A request's part of the window; `tokens` has the prefill's too if that fell inside."""
+class Phases:
+    """Wall seconds by what they were spent on: the prefill is the target's, all others are decoding."""
 
-    tokens: int = 0
-    steps: int = 0
-    drafted: int = 0
-    accepted: int = 0
     prefill_s: float = 0.0
     draft_prefill_s: float = 0.0
     draft_s: float = 0.0
     verify_s: float = 0.0
     commit_s: float = 0.0
     other_s: float = 0.0
-    cpu_s: float = 0.0
 
     @property
     def wall_s(self) -> float:
-        """All phases together: this request's part of the window's wall time."""
+        """All phases together."""
         return float(sum(getattr(self, name) for name in _PHASES))
+
+    def add(self, times: Times, rows: int = 1) -> None:
+        """Count an event's time, divided among `rows`."""
+        for name in _PHASES:
+            setattr(self, name, getattr(self, name) + getattr(times, name) / rows)
+
+
+@dataclass
+class Share(Phases):
+    """A request's part of the window; `tokens` has the prefill's too if that fell inside."""
+
+    tokens: int = 0
+    steps: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    cpu_s: float = 0.0
 
     def add_prefill(self, times: Times) -> None:
         """Count a prefill and its one token."""
         self.tokens += 1
-        self._add_time(times, rows=1)
+        self.add(times)
 
     def add_step(self, row: RowStep, times: Times, rows: int) -> None:
         """Count one step, shared by `rows` active rows."""
@@ -51,11 +62,12 @@ class Share:
         self.steps += 1
         self.drafted += row.drafted
         self.accepted += row.accepted
-        self._add_time(times, rows)
+        self.add(times, rows)
 
-    def _add_time(self, times: Times, rows: int) -> None:
-        for name in (*_PHASES, "cpu_s"):
-            setattr(self, name, getattr(self, name) + getattr(times, name) / rows)
+    def add(self, times: Times, rows: int = 1) -> None:
+        """Count an event's time, process CPU time as well, divided among `rows`."""
+        super().add(times, rows)
+        self.cpu_s += times.cpu_s / rows
 
 
 @dataclass
@@ -66,6 +78,8 @@ class RequestTrace:
     e2e_s            slot entered -> last token, with its neighbours' prefills in between
     draft_prefill_s  the drafter's ingestion of the prompt: in e2e_s, not in ttft_s
     drafted, accepted, committed, cut   tokens of each step; the prefill's token is in none
+    depth   of each step's draft: the most drafts on a path, of a chain all of them
+    scheduled, busy  tokens of this request in each step's pass, and the slots in use in it
     """
 
     id: str
@@ -79,6 +93,9 @@ class RequestTrace:
     accepted: list[int] = field(default_factory=list)
     committed: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
+    depth: list[int] = field(default_factory=list)
+    scheduled: list[int] = field(default_factory=list)
+    busy: list[int] = field(default_factory=list)
     window: Share = field(default_factory=Share)
 
     def add_prefill(self, event: Admitted, times: Times) -> None:
@@ -88,14 +105,17 @@ class RequestTrace:
         self.ttft_s = times.wall_s - times.draft_prefill_s
         self.draft_prefill_s = times.draft_prefill_s
 
-    def add_step(self, row: RowStep) -> None:
-        """Take in one step of this request."""
+    def add_step(self, row: RowStep, busy: int) -> None:
+        """Take in one step of this request, in which `busy` slots were in use."""
         self.output += row.tokens
         self.finish_reason = row.finished
         self.drafted.append(row.drafted)
         self.accepted.append(row.accepted)
         self.committed.append(len(row.tokens))
         self.cut.append(row.cut)
+        self.scheduled.append(row.scheduled)
+        self.busy.append(busy)
+        self.depth.append(row.depth)
 
 
 @dataclass(frozen=True)
@@ -103,7 +123,8 @@ class VisitTrace:
     """All requests together.
 
     A step is one pass of the target, a row-step one row in one step. `occupancy` is the mean of
-    active rows / batch_size over the window's time; None if the window is empty.
+    active rows / batch_size over the window's time; None if the window is empty. `window_phases` are
+    the parts of `window_wall_s`.
     """
 
     wall_s: float
@@ -115,6 +136,7 @@ class VisitTrace:
     window_steps: int
     window_row_steps: int
     occupancy: float | None
+    window_phases: Phases
 
 
 class Window:
@@ -153,7 +175,8 @@ class Ledger:
         self._active: dict[str, RequestTrace] = {}
         self._entered: dict[str, float] = {}
         self._now = self._busy_s = 0.0
-        self._total = VisitTrace(0.0, 0.0, 0, 0, 0.0, 0.0, 0, 0, None)
+        self._phases = Phases()
+        self._total = VisitTrace(0.0, 0.0, 0, 0, 0.0, 0.0, 0, 0, None, self._phases)
 
     def take(self, timed: Timed) -> Iterator[RequestTrace]:
         """Take the next event, and yield the requests that it ended."""
@@ -174,7 +197,11 @@ class Ledger:
     def total(self) -> VisitTrace:
         """Return the totals of the events taken so far."""
         slot_s = self._total.window_wall_s * self._batch_size
-        return replace(self._total, occupancy=self._busy_s / slot_s if slot_s > 0 else None)
+        return replace(
+            self._total,
+            occupancy=self._busy_s / slot_s if slot_s > 0 else None,
+            window_phases=replace(self._phases),
+        )
 
     def _admit(self, event: Admitted, times: Times, began: float, covered: bool) -> None:
         name = event.request_id
@@ -188,7 +215,7 @@ class Ledger:
     def _step(self, rows: Sequence[RowStep], times: Times, covered: bool) -> None:
         for row in rows:
             request = self._active[row.request_id]
-            request.add_step(row)
+            request.add_step(row, busy=len(rows))
             request.e2e_s = self._now - self._entered[row.request_id]
             if covered:
                 request.window.add_step(row, times, len(rows))
@@ -198,6 +225,8 @@ class Ledger:
         total = self._total
         inside = int(covered)
         self._busy_s += times.wall_s * active * inside
+        if covered:
+            self._phases.add(times)
         self._total = VisitTrace(
             wall_s=total.wall_s + times.wall_s,
             cpu_s=total.cpu_s + times.cpu_s,
@@ -208,6 +237,7 @@ class Ledger:
             window_steps=total.window_steps + (rows > 0) * inside,
             window_row_steps=total.window_row_steps + rows * inside,
             occupancy=None,
+            window_phases=self._phases,
         )
 
 

@@ -26,6 +26,9 @@ class Steps(BaseModel):
     """One request's steps, in order. After the cut at EOS, stop or limit, `accepted` = `committed` - 1 in each.
 
     `drafted` is what the drafter proposed; `cut` counts tokens that were verified and then dropped past the end.
+    Null where a backend does not tell it: `depth`, the most drafts on a path (of a tree; in a chain all of them), and
+    the scheduler's view: `scheduled` tokens of this request in the target's pass (the anchor, the drafts, padding),
+    `busy` slots in use in that pass, its own among them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,27 +37,35 @@ class Steps(BaseModel):
     accepted: tuple[int, ...]
     committed: tuple[int, ...]
     cut: tuple[int, ...]
+    depth: tuple[int, ...] | None = None
+    scheduled: tuple[int, ...] | None = None
+    busy: tuple[int, ...] | None = None
 
 
-class Share(BaseModel):
-    """One request's part of the window: its tokens and steps there, and its share of each phase's wall seconds.
-
-    `tokens` are output tokens, the prefill's own included where that prefill lies in the window. `cpu_s` is
-    process CPU time.
-    """
+class Phases(BaseModel):
+    """Wall seconds by what they were spent on: the prefill is the target's, all others are decoding."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tokens: int
-    steps: int
-    drafted: int
-    accepted: int
     prefill_s: float
     draft_prefill_s: float
     draft_s: float
     verify_s: float
     commit_s: float
     other_s: float
+
+
+class Share(Phases):
+    """One request's part of the window: its tokens and steps there, and its share of each phase's wall seconds.
+
+    `tokens` are output tokens, the prefill's own included where that prefill lies in the window. `cpu_s` is
+    process CPU time.
+    """
+
+    tokens: int
+    steps: int
+    drafted: int
+    accepted: int
     cpu_s: float | None
 
 
@@ -97,7 +108,12 @@ class VisitStart(Line):
 
 
 class Totals(BaseModel):
-    """What a visit took as a whole. `occupancy`: mean active rows over batch size, over the window's time."""
+    """What a visit took as a whole.
+
+    `occupancy`: mean active rows over batch size, over the window's time. `window_phases` sum to `window_wall_s`.
+    `block_size`: the most nodes of a verified block, the anchor counted, as the method settled it; null if it drafts
+    nothing.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -105,6 +121,8 @@ class Totals(BaseModel):
     cpu_s: float | None = None
     window_wall_s: float | None = None
     window_cpu_s: float | None = None
+    window_phases: Phases | None = None
+    block_size: int | None = None
     occupancy: float | None = None
     steps: int | None = None
     row_steps: int | None = None

@@ -61,7 +61,7 @@ def table(lines: Sequence[Sequence[str]]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     texts = (
         row.cell.id,
-        row.arm,
+        f"{row.arm} (LOSSY)" if row.lossy else row.arm,
         interval(row.speedup, "x"),
         digits(row.tau.value if row.tau else None),
         digits(row.break_even_tau),

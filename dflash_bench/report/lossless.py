@@ -10,15 +10,26 @@ from dflash_bench.report.row import Row
 
 @dataclass(frozen=True)
 class Equality:
-    """How many of an arm's outputs were the baseline's, token for token. None is "not judged"."""
+    """How many of an arm's outputs were the baseline's, token for token. None is "not judged".
+
+    `promise` is what the arm's rule keeps: the text, only its law (then nothing is compared), or nothing.
+    """
 
     group: str
     arm: str
+    promise: str
     compared: int
     identical: int
     near_tie: int | None
     wrong: int | None
     first_divergence: str
+
+    @property
+    def note(self) -> str:
+        """Say why an equality of texts is not asked of this arm; empty where it is."""
+        if self.promise == "law":
+            return "not compared: same law, other noise"
+        return "LOSSY: its rule changes the text" if self.promise == "nothing" else ""
 
 
 def equalities(groups: Sequence[Group]) -> list[Equality]:
@@ -50,6 +61,7 @@ def _equality(group: str, arm: str, rows: Sequence[Row]) -> Equality:
     return Equality(
         group=group,
         arm=arm,
+        promise=next((entry["promise"] for entry in entries if "promise" in entry), "text"),
         compared=_total(entries, "compared") or 0,
         identical=_total(entries, "identical") or 0,
         near_tie=_total(entries, "near_tie"),

@@ -86,13 +86,23 @@ class Report:
         return row.arm in self.best_arms.get(row.cell.id, ())
 
     def arm_label(self, name: str) -> str:
-        """Name an arm shortly: `block 8` where the block size alone tells the arms apart, else its name."""
+        """Name an arm shortly: `block 8` where the block size alone tells the arms apart, else its name.
+
+        An arm whose rule changes the text is called LOSSY wherever it is named.
+        """
         arms = [arm for arm in self.plan.arms.values() if arm.name != self.plan.baseline]
         blocks = {arm.block_size for arm in arms}
         arm = self.plan.arms.get(name)
-        if arm is None or name == self.plan.baseline or None in blocks or len(blocks) < len(arms):
+        if arm is None or name == self.plan.baseline:
             return name
-        return f"block {arm.block_size}"
+        if len({arm.method for arm in arms}) > 1 or None in blocks or len(blocks) < len(arms):
+            return f"{name} (LOSSY)" if arm.lossy else name
+        return f"block {arm.block_size}{' (LOSSY)' if arm.lossy else ''}"
+
+    @property
+    def lossy_arms(self) -> tuple[str, ...]:
+        """The arms whose rule changes the text."""
+        return tuple(arm.name for arm in self.plan.arms.values() if arm.lossy)
 
 
 def build_report(

@@ -26,6 +26,9 @@ class Row:
     arm: str
     method: str
     block_size: int | None
+    num_draft_tokens: int | None
+    tree: bool
+    lossy: bool
     verdict: str | None
     reason: str
     prompts: int | None
@@ -52,6 +55,14 @@ class Row:
     broken_identities: tuple[str, ...]
 
     @property
+    def draft(self) -> str:
+        """Say what a step drafts; empty where that is not known, and of the baseline."""
+        if not self.num_draft_tokens:
+            return ""
+        shape = "a tree of " if self.tree else ""
+        return f"Block {self.block_size} drafts {shape}{self.num_draft_tokens} tokens a step."
+
+    @property
     def wins_per_step(self) -> bool | None:
         """Whether a step yields more than it costs: tau above break-even."""
         if self.tau is None or self.break_even_tau is None:
@@ -68,6 +79,9 @@ def read_row(entry: Mapping[str, Any]) -> Row:
         arm=entry["arm"],
         method=entry["method"],
         block_size=entry.get("block_size"),
+        num_draft_tokens=entry.get("num_draft_tokens"),
+        tree="tree" in (entry.get("settings") or {}),
+        lossy=bool(entry.get("lossy")),
         verdict=entry.get("verdict"),
         reason=entry.get("verdict_reason") or "",
         prompts=entry.get("prompts"),

@@ -1,13 +1,14 @@
 """Our own engine in this process: every method in one loop, so that arms differ in the drafting alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import Cell, PlannedArm
 from dflash_bench.records.machine import sha256_files
-from dflash_bench.records.schema import Answer, Share, Steps, Totals
+from dflash_bench.records.schema import Answer, Phases, Share, Steps, Totals
 from dflash_bench.runners.base import Request, Session
 from dflash_bench.runners.device import (
     check_device,
@@ -17,18 +18,19 @@ from dflash_bench.runners.device import (
     require_torch,
 )
 from dflash_bench.runners.stop import stop_finder
-from dflash_bench.spec import Spec
+from dflash_bench.spec import Rule, SamplingSpec, Spec
 
 if TYPE_CHECKING:
     from dflash_bench.engine.methods.base import Drafter
+    from dflash_bench.engine.sampling import Sampling
     from dflash_bench.engine.target import Target
     from dflash_bench.engine.trace import RequestTrace, VisitTrace
     from dflash_bench.runners.tokenizer import TargetTokenizer
 
 
 def make(spec: Spec) -> "ReferenceRunner":
-    """Return the runner; a method that the engine does not know is refused."""
-    from dflash_bench.engine.registry import methods
+    """Return the runner; an arm that its method cannot be is refused."""
+    from dflash_bench.engine.registry import check, methods
 
     for name, arm in spec.arms.items():
         if arm.method not in methods():
@@ -36,12 +38,20 @@ def make(spec: Spec) -> "ReferenceRunner":
                 f"arms.{name}.method: the runner reference has no method '{arm.method}'.",
                 remedy=did_you_mean(arm.method, methods()),
             )
-        if arm.method != "ar" and arm.draft is None:
-            raise ConfigError(
-                f"arms.{name}.draft: is missing; method '{arm.method}' needs a drafter.",
-                remedy="Write draft: with a model of ours (lab), a folder or a hub id.",
-            )
+        rule = None if arm.method == "ar" else arm.verify or spec.sampling.verify
+        settings = arm.settings | {"draft": arm.draft, "block_size": arm.block_size}
+        with _named(name, "."):
+            check(arm.method, settings, rule)
     return ReferenceRunner(spec)
+
+
+@contextmanager
+def _named(arm: str, mark: str = ": ") -> Iterator[None]:
+    """Let what is refused inside name its arm."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"arms.{arm}{mark}{error.message}", remedy=error.remedy) from error
 
 
 class ReferenceRunner:
@@ -117,19 +127,19 @@ class ReferenceRunner:
     def open(self, arm: PlannedArm) -> Session:
         """Build the arm's drafter; arms of one checkpoint share its weights."""
         from dflash_bench.engine.hub import local_folder
-        from dflash_bench.engine.registry import build
+        from dflash_bench.engine.registry import build, find
         from dflash_bench.lab.catalogue import resolve
 
-        settings: dict[str, object] = {"block_size": arm.block_size}
+        settings: dict[str, object] = {**arm.settings, "block_size": arm.block_size}
+        role = find(arm.method).role
         if arm.draft is not None:
-            folder = local_folder(resolve(arm.draft, "dflash"))
-            self._folders[f"draft {arm.draft}"] = folder
+            # A method from elsewhere has no shipped models: its draft is a folder or a hub id.
+            folder = local_folder(resolve(arm.draft, role) if role else arm.draft)
+            self._folders[f"{arm.method} {arm.draft}"] = folder
             settings["draft"] = folder
-        try:
+        with _named(arm.name):
             drafter = build(arm.method, self._target, settings, self._loaded)
-        except ConfigError as error:
-            raise ConfigError(f"arms.{arm.name}: {error.message}", remedy=error.remedy) from error
-        return ReferenceSession(self._target, drafter, self._tokenizer, self._spec.sampling.seed)
+        return ReferenceSession(self._target, drafter, self._tokenizer, self._spec.sampling, arm)
 
     def stop(self) -> None:
         """Let go of the models."""
@@ -140,12 +150,18 @@ class ReferenceSession:
     """A target with one drafter."""
 
     def __init__(
-        self, target: "Target", drafter: "Drafter", tokenizer: "TargetTokenizer", seed: int
+        self,
+        target: "Target",
+        drafter: "Drafter",
+        tokenizer: "TargetTokenizer",
+        sampling: SamplingSpec,
+        arm: PlannedArm,
     ) -> None:
         self._target = target
         self._drafter = drafter
         self._tokenizer = tokenizer
-        self._seed = seed
+        self._sampling = sampling
+        self._rule: Rule = arm.verify or "match"
         self._totals: Totals | None = None
 
     def run(
@@ -155,7 +171,6 @@ class ReferenceSession:
         from dflash_bench.engine import request as engine
         from dflash_bench.engine.clock import Clock, TimedDrafter, TimedTarget, measured
         from dflash_bench.engine.loop import generate
-        from dflash_bench.engine.sampling import Sampling
         from dflash_bench.engine.trace import Ledger
 
         asked = [
@@ -175,7 +190,8 @@ class ReferenceSession:
             TimedDrafter(self._drafter, clock),
             asked,
             batch_size=batch_size,
-            sampling=Sampling(temperature, self._seed),
+            sampling=_sampling(self._sampling, temperature),
+            rule=self._rule,
         )
         ledger = Ledger(asked, batch_size)
         _forget_peak_memory(self._target)
@@ -183,7 +199,7 @@ class ReferenceSession:
             for timed in measured(events, clock):
                 for ended in ledger.take(timed):
                     yield _answer(ended, self._tokenizer)
-        self._totals = _totals(ledger.total(), self._target)
+        self._totals = _totals(ledger.total(), self._target, self._drafter.block_size)
 
     def totals(self) -> Totals:
         """Return the totals of the last finished `run`."""
@@ -193,6 +209,13 @@ class ReferenceSession:
 
     def close(self) -> None:
         """Nothing is held that the runner does not hold."""
+
+
+def _sampling(asked: SamplingSpec, temperature: float) -> "Sampling":
+    from dflash_bench.engine.sampling import Sampling
+
+    told = asked.model_dump(exclude={"max_new_tokens", "verify"})
+    return Sampling(temperature, **told)
 
 
 def _answer(trace: "RequestTrace", tokenizer: "TargetTokenizer") -> Answer:
@@ -210,17 +233,23 @@ def _answer(trace: "RequestTrace", tokenizer: "TargetTokenizer") -> Answer:
             accepted=tuple(trace.accepted),
             committed=tuple(trace.committed),
             cut=tuple(trace.cut),
+            depth=tuple(trace.depth),
+            scheduled=tuple(trace.scheduled),
+            busy=tuple(trace.busy),
         ),
         window=Share(**{name: getattr(share, name) for name in Share.model_fields}),
     )
 
 
-def _totals(visit: "VisitTrace", target: "Target") -> Totals:
+def _totals(visit: "VisitTrace", target: "Target", block_size: int) -> Totals:
+    phases = {name: getattr(visit.window_phases, name) for name in Phases.model_fields}
     return Totals(
         wall_s=visit.wall_s,
         cpu_s=visit.cpu_s,
         window_wall_s=visit.window_wall_s,
         window_cpu_s=visit.window_cpu_s,
+        window_phases=Phases(**phases),
+        block_size=block_size if block_size > 1 else None,
         occupancy=visit.occupancy,
         steps=visit.steps,
         row_steps=visit.row_steps,
@@ -247,5 +276,5 @@ def _peak_memory(target: "Target") -> int | None:
 
 def _hashes(folder: Path) -> Mapping[str, str]:
     return sha256_files(
-        path for path in folder.iterdir() if path.suffix in {".json", ".safetensors"}
+        path for path in folder.iterdir() if path.suffix in {".json", ".safetensors", ".pt", ".bin"}
     )

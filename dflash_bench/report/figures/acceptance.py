@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 CAPTION = (
     "Left: the share of steps in which the first i drafted tokens were all accepted; its sum, plus one, is tau."
     " Right: the share in which draft i was accepted, given that those before it were; where it falls, a longer"
-    " block is wasted. At the smallest batch size measured; steps cut at the end of a text are left out."
+    " block is wasted. In a tree i counts the drafts on a path. At the smallest batch size measured; steps cut at the"
+    " end of a text are left out."
 )
 
 

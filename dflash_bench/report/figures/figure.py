@@ -10,7 +10,7 @@ from dflash_bench.report.row import Row
 
 # More than this and neither the eye nor the file size bears it; the table of all cells has the rest.
 MAX_PANELS = 6
-MAX_SERIES = 6
+MAX_SERIES = 8
 MAX_BARS = 18
 
 Item = TypeVar("Item")

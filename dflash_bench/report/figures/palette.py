@@ -1,8 +1,9 @@
 """The colours and shapes of a figure, by role.
 
 In the page each colour is a CSS variable, so that one SVG serves light, dark and print. Series colours are those of
-Okabe and Ito, which stay apart under every common colour blindness ("Color Universal Design", 2008); each series also
-has a shape and a hatch of its own, since colour alone tells some readers nothing.
+Okabe and Ito, which stay apart under every common colour blindness ("Color Universal Design", 2008), and a brown that
+is darker than all of them; each series also has a shape and a hatch of its own, since colour alone tells some readers
+nothing.
 """
 
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ LOOKS = (
     Look("#cc79a7", "series-4", "D", "◆", "----", "▤"),
     Look("#8a8781", "series-5", "v", "▼", "xxxx", "▩"),
     Look("#e69f00", "series-6", "P", "✚", "||||", "▥"),
+    Look("#56b4e9", "series-7", "X", "✖", "....", "▦"),
+    Look("#5b3a1e", "series-8", "*", "★", "oo", "◙"),
 )
 
 VARIABLES = {

@@ -65,6 +65,8 @@ def _panel(
     batches: Sequence[int],
     span: tuple[float, float],
 ) -> Panel:
+    blocks = all(report.arm_label(arm).startswith("block ") for arm in arms)
+
     def paint(axes: "Axes") -> None:
         ratio_axis(axes, *span)
         delta = report.spec.design.delta
@@ -73,12 +75,16 @@ def _panel(
         for index, batch in enumerate(batches):
             offset = 0.18 * (index - (len(batches) - 1) / 2) if len(batches) <= 4 else 0.0
             rows = [row for row in group.compared if row.cell.batch_size == batch]
-            _draw_series(axes, index, offset, {row.arm: row for row in rows}, arms)
+            _draw_series(axes, index, offset, {row.arm: row for row in rows}, arms, joined=blocks)
         labels = [report.arm_label(arm).removeprefix("block ") for arm in arms]
         long = any(len(label) > 6 for label in labels)
-        axes.set_xticks(range(len(arms)), labels, rotation=30 if long else 0)
+        if long:  # slanted, each ending below its own tick
+            axes.set_xticks(
+                range(len(arms)), labels, rotation=30, ha="right", rotation_mode="anchor"
+            )
+        else:
+            axes.set_xticks(range(len(arms)), labels)
         axes.set_xlim(-0.5, len(arms) - 0.5)
-        blocks = all(report.arm_label(arm) != arm for arm in arms)
         axes.set_xlabel("block size" if blocks else "arm")
         axes.set_ylabel(f"speedup over {report.plan.baseline}")
 
@@ -86,19 +92,25 @@ def _panel(
 
 
 def _draw_series(
-    axes: "Axes", index: int, offset: float, rows: dict[str, Row], arms: Sequence[str]
+    axes: "Axes",
+    index: int,
+    offset: float,
+    rows: dict[str, Row],
+    arms: Sequence[str],
+    joined: bool,
 ) -> None:
-    """Draw one batch size: its rounds to the right of its estimates, which a thin line joins."""
+    """Draw one batch size: its rounds to the right of its estimates, which a thin line joins if arms are one scale."""
     series = look(index)
     found = [(x + offset, rows[arm]) for x, arm in enumerate(arms) if arm in rows]
     known = [(x, row.speedup, row.pairs) for x, row in found if row.speedup is not None]
-    axes.plot(
-        [x for x, _, _ in known],
-        [estimate.value for _, estimate, _ in known],
-        color=series.colour,
-        linewidth=0.8,
-        alpha=0.5,
-    )
+    if joined:
+        axes.plot(
+            [x for x, _, _ in known],
+            [estimate.value for _, estimate, _ in known],
+            color=series.colour,
+            linewidth=0.8,
+            alpha=0.5,
+        )
     for x, estimate, pairs in known:
         if estimate.low is not None and estimate.high is not None:
             axes.vlines(x, estimate.low, estimate.high, color=series.colour, linewidth=2.2)

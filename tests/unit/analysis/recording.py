@@ -31,14 +31,18 @@ def plan(**changes: Any) -> Plan:
     return make_plan(spec(**changes))
 
 
-def steps(*accepted: int, drafted: int = 3, cut_last: int = 0) -> Steps:
-    """Return steps that accepted so many of `drafted` each; the last had `cut_last` tokens dropped."""
+def steps(*accepted: int, drafted: int = 3, cut_last: int = 0, **told: Sequence[int]) -> Steps:
+    """Return steps that accepted so many of `drafted` each; the last had `cut_last` tokens dropped.
+
+    `told` is what not every backend tells: `depth`, `scheduled`, `busy`.
+    """
     count = len(accepted)
     return Steps(
         drafted=(drafted,) * count,
         accepted=accepted,
         committed=tuple(number + 1 for number in accepted),
         cut=((0,) * (count - 1) + (cut_last,))[:count],
+        **{name: tuple(values) for name, values in told.items()},
     )
 
 

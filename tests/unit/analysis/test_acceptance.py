@@ -8,10 +8,12 @@ from dflash_bench.analysis.steps import Steps, StepsBuilder
 from tests.unit.analysis import recording
 
 
-def taken(*requests: tuple[int, ...], cut_last: int = 0, drafted: int = 3) -> Steps:
+def taken(
+    *requests: tuple[int, ...], cut_last: int = 0, drafted: int = 3, **told: tuple[int, ...]
+) -> Steps:
     builder = StepsBuilder()
     for accepted in requests:
-        one = recording.steps(*accepted, drafted=drafted, cut_last=cut_last)
+        one = recording.steps(*accepted, drafted=drafted, cut_last=cut_last, **told)
         builder.add(one.model_dump(mode="json"))
     return builder.build()
 
@@ -102,3 +104,28 @@ def test_steps_all_cut_leave_the_histogram_empty() -> None:
     found = by_position(taken((2,), cut_last=1))
     assert found.histogram == []
     assert found.uncut_mean is None
+
+
+def test_a_position_of_a_tree_is_a_depth_not_a_node() -> None:
+    # Sixty nodes, at most three on a path; the second step's tree was two deep and all of it was accepted.
+    steps = taken((3, 2, 0, 1), drafted=60, depth=(3, 2, 3, 3))
+    found = by_position(steps, tree=True)
+    assert found.marginal == [0.75, 0.5, 0.25]
+    assert found.conditional == pytest.approx([3 / 4, 2 / 3, 1.0])
+    assert acceptance_rate(steps) == pytest.approx(6 / 240)  # of the nodes
+
+
+def test_a_tree_whose_depth_is_not_told_is_as_deep_as_it_was_ever_accepted() -> None:
+    found = by_position(taken((2, 0, 1), drafted=60), tree=True)
+    assert found.marginal == pytest.approx([2 / 3, 1 / 3])
+    assert found.conditional == pytest.approx([2 / 3, 1 / 2])
+    assert by_position(taken((0, 0), drafted=60), tree=True).marginal == []
+
+
+def test_passes_are_kept_beside_the_steps_where_they_are_told() -> None:
+    builder = StepsBuilder()
+    builder.add(recording.steps(1, scheduled=(5,), busy=(2,)).model_dump(mode="json"))
+    builder.add(recording.steps(0, 2).model_dump(mode="json"))
+    steps = builder.build()
+    assert steps.scheduled.tolist() == [5, -1, -1]
+    assert steps.of(np.array([1])).busy.tolist() == [-1, -1]

@@ -226,3 +226,42 @@ def test_an_unsupported_cell_is_not_an_entry() -> None:
         (1, "dflash-b4"),
         (4, "ar"),
     ]
+
+
+def verifying(rule: str, temperature: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Analyse an arm twice as fast, of that rule, whose texts differ from the baseline's; its entry, the verdicts."""
+    arms = {"ar": {"method": "ar"}, "dflash": {"method": "medusa", "draft": "x", "verify": rule}}
+    lines = rounds(FOUR, cell=f"sample-math.b1.t{temperature:g}")
+    for line in lines:
+        if line["kind"] == "request" and "dflash" in line["visit"]:
+            line["output_ids"] = [id_ + 1 for id_ in line["output_ids"]]
+    found = analysed(lines, arms=arms, sweep={"block_size": [4], "temperature": [temperature]})
+    return by_arm(found)["dflash-b4"], found.verdicts
+
+
+def test_texts_of_another_noise_are_not_compared_and_may_help() -> None:
+    entry, verdicts = verifying("reject", 1.0)
+    assert (entry["verdict"], entry["lossy"], entry["verify"]) == ("HELPS", False, "reject")
+    assert entry["lossless"]["promise"] == "law"
+    assert entry["lossless"]["compared"] == 0
+    assert "differ" not in verdicts["headline"]["sentence"]
+    assert verifying("reject", 0.0)[0]["lossless"]["different"] == 16
+
+
+def test_a_lossy_arm_is_labelled_never_helps_and_is_never_best() -> None:
+    entry, verdicts = verifying("typical", 1.0)
+    assert (entry["verdict"], entry["lossy"]) == ("UNPROVEN", True)
+    assert entry["verdict_reason"].startswith("LOSSY: 2.00x")
+    assert (entry["lossless"]["promise"], entry["lossless"]["different"]) == ("nothing", 16)
+    assert verdicts["cells"][0]["lossy"] is True
+    assert list(verdicts["best_arms"].values()) == [[]]
+    assert "LOSSY" in verdicts["headline"]["sentence"]
+
+
+def test_a_block_size_that_the_plan_leaves_open_is_what_the_visits_tell() -> None:
+    arms = {"ar": {"method": "ar"}, "dflash": {"method": "dflash", "draft": "x"}}
+    told = by_arm(analysed(rounds(FOUR, arm="dflash", block_size=16), arms=arms, sweep={}))
+    assert (told["dflash"]["block_size"], told["dflash"]["num_draft_tokens"]) == (16, 15)
+    silent = by_arm(analysed(rounds(FOUR, arm="dflash"), arms=arms, sweep={}))
+    assert (silent["dflash"]["block_size"], silent["dflash"]["num_draft_tokens"]) == (None, None)
+    assert silent["dflash"]["scheduled_tokens"] is None

@@ -117,3 +117,49 @@ def test_outputs_that_differ_are_said_in_the_headline() -> None:
 
 def test_simulated_results_are_labelled() -> None:
     assert headline([entry("HELPS", 2.0, simulated=True)])["sentence"].startswith("SIMULATED. ")
+
+
+def eagle(verdict: str, value: float, **changes: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {"arm": "eagle3-tree", "method": "eagle3", "block_size": 60}
+    return entry(verdict, value, **(told | changes))
+
+
+def test_of_several_methods_dflash_is_asked_about_and_the_fastest_is_named() -> None:
+    cells = [entry("HELPS", 3.0), eagle("HELPS", 3.5), eagle("HELPS", 1.5, batch=4)]
+    best = {"sample-code.b1.t0": ["eagle3-tree"]}
+    found = headline([*cells, entry("HELPS", 2.0, batch=4)], best_arms=best)
+    assert found["sentence"] == (
+        "DFlash helps in all 2 cells: from 2.00x (1.90-2.10) on sample-code at batch 4 with block 16 "
+        "to 3.00x (2.90-3.10) on sample-code at batch 1 with block 16. "
+        "In that cell eagle3-tree is faster. "
+        "Of 2 methods the fastest by estimate is EAGLE-3 in 1 and DFlash in 1 of 2 cells."
+    )
+
+
+def test_without_dflash_the_fastest_method_is_asked_about() -> None:
+    found = headline([eagle("HELPS", 2.0), eagle("HELPS", 2.5, method="ngram", arm="ngram")])
+    assert found["sentence"].startswith("N-gram drafting helps: 2.50x (2.40-2.60) on sample-code")
+    assert found["sentence"].endswith("Of 2 methods the fastest by estimate is n-gram drafting.")
+
+
+def test_an_arm_that_no_block_names_is_called_by_its_name() -> None:
+    assert "at batch 1 (eagle3-tree)." in headline([eagle("HELPS", 2.0)])["sentence"]
+
+
+def test_many_equals_are_counted_not_listed() -> None:
+    best = {"sample-code.b1.t0": ["dflash-b16", "a", "b", "c", "d", "e"]}
+    found = headline([entry("HELPS", 3.0)], best_arms=best)
+    assert found["sentence"].endswith(
+        "In the best cell dflash-b16, a, b and 3 others cannot be told apart."
+    )
+
+
+def test_a_lossy_arm_stands_for_nothing_and_is_named() -> None:
+    fast = eagle("UNPROVEN", 9.0, lossy=True, arm="medusa-typical", method="medusa")
+    fast["lossless"] = {"compared": 24, "different": 24}
+    found = headline([entry("HELPS", 3.0), fast])
+    assert found["verdict"] == "HELPS"
+    assert "9.00x" not in found["sentence"]
+    assert "differ from" not in found["sentence"]
+    assert found["sentence"].endswith("LOSSY, so not among them: medusa-typical.")
+    assert headline([fast])["verdict"] == "UNPROVEN"

@@ -15,7 +15,8 @@ from tests.unit.analysis.recording import CELL, Record, answer, failure, steps, 
 
 
 def lines() -> list[Record]:
-    return visit("ar", 1, [answer("p0", steps(1, 2)), answer("p1", steps(3, 0, cut_last=1))])
+    first = steps(1, 2, depth=(2, 2), scheduled=(4, 6), busy=(2, 1))
+    return visit("ar", 1, [answer("p0", first), answer("p1", steps(3, 0, cut_last=1))])
 
 
 def broken(records: list[Record]) -> Iterator[str]:
@@ -31,6 +32,9 @@ def test_an_honest_record_breaks_nothing() -> None:
     [
         (("steps", "accepted"), [1, 1], "accepted = committed - 1 fails in 1 of 4 steps"),
         (("steps", "drafted"), [0, 3], "accepted <= drafted fails in 1 of 4 steps"),
+        (("steps", "cut"), [3, 0], "committed + cut <= 1 + drafted fails in 1 of 4 steps"),
+        (("steps", "scheduled"), [3, 4], "scheduled >= 1 + drafted fails in 1 of 2 steps"),
+        (("steps", "depth"), [1, 1], "accepted <= depth of the draft fails in 1 of 4 steps"),
         (("output_tokens",), 7, "sum of committed = output tokens - 1 fails in 1 of 2 requests"),
         (("output_ids",), [7], "output tokens = number of output ids fails in 1 of 2 requests"),
         (("window", "other_s"), 9.0, "shares sum to 13.75 s, its window is 5 s"),

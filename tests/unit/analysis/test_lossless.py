@@ -2,17 +2,21 @@
 
 from typing import Any
 
+import pytest
+
 from dflash_bench.analysis.frames import read_tables
-from dflash_bench.analysis.lossless import compare, control
+from dflash_bench.analysis.lossless import Promise, compare, control, promise
+from dflash_bench.plan import Cell, PlannedArm
+from dflash_bench.spec import Rule
 from tests.unit.analysis.recording import CELL, Record, answer, failure, recording, steps, visit
 
 AR = steps(0, 0, drafted=0)
 FAST = steps(1)
 
 
-def compared(*visits: list[Record]) -> dict[str, Any]:
+def compared(*visits: list[Record], promised: Promise = "text") -> dict[str, Any]:
     samples = read_tables(recording(*visits)).samples()
-    return compare(samples[CELL, "ar"], samples[CELL, "dflash-b4"])
+    return compare(samples[CELL, "ar"], samples[CELL, "dflash-b4"], promised)
 
 
 def controlled(*visits: list[Record]) -> dict[str, int]:
@@ -87,3 +91,33 @@ def test_the_same_request_with_another_prompt_is_not_compared() -> None:
     other = answer("p0", FAST, prompt_sha256="another")
     found = compared(visit("ar", 1, [answer("p0", AR)]), visit("dflash-b4", 1, [other]))
     assert found["compared"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "temperature", "promised"),
+    [
+        ("match", 0.0, "text"),
+        ("match", 1.0, "text"),
+        ("reject", 0.0, "text"),
+        ("reject", 1.0, "law"),
+        ("typical", 0.0, "text"),
+        ("typical", 1.0, "nothing"),
+        (None, 1.0, "text"),
+    ],
+)
+def test_what_an_arm_promises_is_its_rules(
+    rule: Rule | None, temperature: float, promised: Promise
+) -> None:
+    cell = Cell(workload="x", batch_size=1, context_length=None, temperature=temperature)
+    assert promise(PlannedArm(name="a", method="medusa", verify=rule), cell) == promised
+
+
+def test_two_samples_of_one_law_are_neither_identical_nor_different() -> None:
+    visits = (
+        visit("ar", 1, [answer("p0", AR), answer("p1", AR)]),
+        visit("dflash-b4", 1, [answer("p0", FAST, ids=[7, 8, 99]), answer("p1", FAST)]),
+    )
+    found = compared(*visits, promised="law")
+    assert (found["compared"], found["identical"], found["different"]) == (0, 0, 0)
+    assert (found["wrong"], found["near_tie"], found["first_divergences"]) == (None, None, [])
+    assert compared(*visits, promised="nothing")["different"] == 1

@@ -79,3 +79,9 @@ def test_a_claim_lost_among_many_is_said_to_be_so() -> None:
     close = replace(RATIO, value=log(1.10), var_prompts=0.0003)
     among = replace(EVIDENCE, ratio=close, claim=Claim("HELPS", 0.2), comparisons=12)
     assert "not among 12 comparisons" in reason("UNPROVEN", among)
+
+
+def test_a_lossy_rule_is_named_before_its_speed() -> None:
+    found = reason("UNPROVEN", replace(EVIDENCE, lossy=True, different=3))
+    assert found.startswith("LOSSY: 2.31x")
+    assert found.endswith("a method that does is not said to help.")

@@ -74,3 +74,8 @@ def test_the_primary_cell_keeps_its_p_value_and_takes_no_share_from_the_others()
         {"first": 0.06, "second": 0.06, "third": 0.03}
     )
     assert [claim.verdict for claim in found.values()] == ["HELPS", "HELPS", "HURTS"]
+
+
+def test_a_lossy_rule_never_helps_but_may_hurt() -> None:
+    assert decide(best_claim(ratio(2.0), 0.05), rounds=4, different=0, lossy=True) == "UNPROVEN"
+    assert decide(best_claim(ratio(0.5), 0.05), rounds=4, different=0, lossy=True) == "HURTS"

@@ -22,7 +22,7 @@ def admitted(name: str, active: int, wall: float, finished: Finish | None = None
 
 
 def row(name: str, committed: int, finished: Finish | None = None, cut: int = 0) -> RowStep:
-    return RowStep(name, 3, committed - 1, tuple(range(committed)), cut, finished)
+    return RowStep(name, 4, 3, 3, committed - 1, tuple(range(committed)), cut, finished)
 
 
 def step(wall: float, *rows: RowStep) -> Timed:

@@ -115,6 +115,38 @@ def _entry(cell: Cell, arm: str, block: int | None) -> dict[str, Any]:
     return entry | _against_baseline(cell, row_step, block) if block else entry
 
 
+def of_many_methods() -> Result:
+    """Return the result of eight arms of five methods in one cell: a tree, one by `reject`, one lossy among them."""
+    result = make_result(workloads=("gsm8k",), batches=(1,), blocks=tuple(range(2, 10)))
+    told: list[tuple[str, str, dict[str, Any]]] = [
+        ("dflash-b16", "dflash", {}),
+        ("dflash-b8", "dflash", {}),
+        ("eagle3", "eagle3", {}),
+        ("eagle3-tree", "eagle3", {"settings": {"tree": {"top_k": 4, "depth": None}}}),
+        ("medusa", "medusa", {"verify": "reject"}),
+        ("medusa-typical", "medusa", {"verify": "typical"}),
+        ("draft-model", "draft_model", {}),
+        ("ngram", "ngram", {}),
+    ]
+    arms = {"ar": result.plan.arms["ar"]}
+    named = zip(list(result.plan.arms.values())[1:], result.cells[1:], told, strict=True)
+    for planned, entry, (name, method, changes) in named:
+        arms[name] = planned.model_copy(update={"name": name, "method": method, **changes})
+        entry |= {"arm": name, "method": method, **changes, "lossy": arms[name].lossy}
+    result.plan = result.plan.model_copy(update={"arms": arms})
+    by_name = {entry["arm"]: entry for entry in result.cells}
+    by_name["medusa"]["lossless"] |= {
+        "promise": "law",
+        "compared": 0,
+        "identical": 0,
+        "wrong": None,
+    }
+    changed = {"promise": "nothing", "identical": 100, "different": 28, "wrong": None}
+    by_name["medusa-typical"]["lossless"] |= changed
+    result.verdicts["best_arms"] = {}
+    return result
+
+
 def _against_baseline(cell: Cell, row_step: float, block: int) -> dict[str, Any]:
     decay = DECAY.get(cell.workload, 0.8)
     marginal = [0.9 * decay**position for position in range(block - 1)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dflash_bench.errors import printable
 from dflash_bench.report.console import closing_lines
-from tests.unit.report.results import make_result
+from tests.unit.report.results import make_result, of_many_methods
 
 
 def test_each_arm_of_each_cell_has_a_line() -> None:
@@ -63,3 +63,9 @@ def test_a_sweep_of_the_baseline_alone_still_ends_in_words() -> None:
     result = make_result()
     result.cells = [entry for entry in result.cells if entry["arm"] == "ar"]
     assert "4 cells" in closing_lines(result.report)
+
+
+def test_a_lossy_arm_is_called_so_in_its_line() -> None:
+    text = closing_lines(of_many_methods().report)
+    assert sum("medusa-typical (LOSSY)" in line for line in text.splitlines()) == 1
+    assert sum(" medusa  " in line for line in text.splitlines()) == 1

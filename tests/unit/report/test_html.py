@@ -8,7 +8,7 @@ import pytest
 from dflash_bench.plan import Unsupported
 from dflash_bench.report.html import render
 from tests.unit.report.page import Page
-from tests.unit.report.results import Result, make_result
+from tests.unit.report.results import Result, make_result, of_many_methods
 
 MAX_BYTES = 3_000_000
 
@@ -208,3 +208,14 @@ def test_hundreds_of_cells_make_a_page_that_can_be_mailed() -> None:
     assert len(page.all("svg")) == 4 * 6
     assert page.text.count("Shown: the first 6 of 48 groups of cells") == 3
     assert "workload-15, context 4,096" in page.text
+
+
+def test_eight_arms_of_many_methods_are_all_shown_and_labelled() -> None:
+    page = Page(render(of_many_methods().report))
+    assert page.badly_nested == []
+    assert "first 6 of" not in page.text
+    assert page.text.count("medusa-typical (LOSSY)") >= 5
+    assert "LOSSY. medusa-typical: the rule typical accepts" in page.text
+    assert "not compared: same law, other noise" in page.text
+    assert "768 of 768 outputs that must be equal are ar's, token for token: unchanged" in page.text
+    assert "drafts a tree of 4 tokens a step" in page.text

@@ -1,7 +1,7 @@
 """Equality is summed over batch sizes, and what was not judged stays unknown."""
 
 from dflash_bench.report.lossless import control, equalities
-from tests.unit.report.results import make_result
+from tests.unit.report.results import make_result, of_many_methods
 
 
 def test_counts_are_summed_over_batch_sizes() -> None:
@@ -34,3 +34,11 @@ def test_without_comparisons_there_is_nothing_to_tell() -> None:
         entry["lossless"] = None
     assert equalities(result.report.groups) == []
     assert control(result.report.groups) is None
+
+
+def test_a_promise_of_the_law_alone_is_told_as_such() -> None:
+    lines = {line.arm: line for line in equalities(of_many_methods().report.groups)}
+    assert (lines["medusa"].promise, lines["medusa"].compared) == ("law", 0)
+    assert lines["medusa"].note == "not compared: same law, other noise"
+    assert lines["medusa-typical"].note.startswith("LOSSY")
+    assert (lines["eagle3"].promise, lines["eagle3"].note) == ("text", "")

@@ -3,7 +3,7 @@
 import pytest
 
 from dflash_bench.report.row import Row
-from tests.unit.report.results import make_result
+from tests.unit.report.results import make_result, of_many_methods
 
 
 def test_every_entry_becomes_a_row() -> None:
@@ -82,3 +82,11 @@ def test_an_old_manifest_without_its_open_parts_still_reads() -> None:
     report = result.report
     assert (report.prompts, report.provenance, report.started) == ((), {}, None)
     assert report.command == "dflash-bench"
+
+
+def test_arms_of_several_methods_keep_their_names_and_a_lossy_one_its_label() -> None:
+    report = of_many_methods().report
+    labels = [report.arm_label(name) for name in report.arms]
+    assert labels[0] == "dflash-b16"
+    assert labels[5] == "medusa-typical (LOSSY)"
+    assert report.lossy_arms == ("medusa-typical",)

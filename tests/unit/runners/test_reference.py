@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,7 +11,7 @@ from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.reference import ReferenceRunner, make
-from dflash_bench.spec import Spec
+from dflash_bench.spec import LOSSY_RULES, RULES, Spec
 
 
 def spec(**changes: Any) -> Spec:
@@ -102,14 +102,16 @@ def test_a_stop_string_ends_the_answer_and_is_kept(runner: ReferenceRunner) -> N
 def test_the_manifest_gets_hashes_of_what_was_loaded(runner: ReferenceRunner) -> None:
     runner.open(DFLASH)
     models = runner.models()
-    assert set(models) == {"target", "draft markov"}
+    assert set(models) == {"target", "dflash markov"}
     assert all("model.safetensors" in model["sha256"] for model in models.values())
 
 
 def test_arms_of_one_checkpoint_share_its_weights(runner: ReferenceRunner) -> None:
     small = DFLASH.model_copy(update={"name": "dflash-b4", "block_size": 4})
-    first, second = runner.open(DFLASH), runner.open(small)
-    assert first._drafter._model is second._drafter._model  # type: ignore[attr-defined]
+    first = runner.open(DFLASH)
+    weights = list(runner._loaded.values())
+    second = runner.open(small)
+    assert list(map(id, runner._loaded.values())) == list(map(id, weights))
     assert (first._drafter.block_size, second._drafter.block_size) == (8, 4)  # type: ignore[attr-defined]
 
 
@@ -147,3 +149,74 @@ def test_a_hub_model_without_a_network_is_an_infrastructure_error(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(InfrastructureError, match="There is no folder nobody/nothing"):
         make(spec(target="nobody/nothing")).start()
+
+
+def test_a_visit_tells_the_block_that_was_settled_and_where_its_time_went(
+    runner: ReferenceRunner,
+) -> None:
+    open_ended = DFLASH.model_copy(update={"name": "d", "block_size": None})
+    found, totals = answers(runner, open_ended, ["abc", "d", "abcdab"], batch=2)
+    assert totals.block_size == 8
+    phases = totals.window_phases.model_dump()
+    assert sum(phases.values()) == pytest.approx(totals.window_wall_s, abs=1e-9)
+    for phase, seconds in phases.items():
+        shares = sum(getattr(answer.window, phase) for answer in found)
+        assert shares == pytest.approx(seconds, abs=1e-9)
+    assert answers(runner, AR, ["abc"], batch=1)[1].block_size is None
+
+
+def test_a_step_tells_what_was_scheduled_and_how_many_slots_were_busy(
+    runner: ReferenceRunner,
+) -> None:
+    found, totals = answers(runner, DFLASH, ["abc", "d", "abcdab"], batch=2)
+    for answer in found:
+        assert set(answer.steps.scheduled) == {8}
+        assert len(answer.steps.busy) == len(answer.steps.accepted)
+        assert set(answer.steps.busy) <= {1, 2}
+    # Each pass is told by every request in it.
+    passes = sum(1 / busy for answer in found for busy in answer.steps.busy)
+    assert passes == pytest.approx(totals.steps)
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ({"method": "dflsh"}, r"arms\.d\.method: the runner reference has no method 'dflsh'"),
+        ({"method": "dflash"}, r"arms\.d\.draft: is missing; method 'dflash' needs a drafter"),
+        ({"method": "ngram", "draft": "x"}, r"arms\.d\.draft: method 'ngram' has no such"),
+        ({"method": "ngram", "verify": "reject"}, r"arms\.d\.verify: 'reject' needs drafts"),
+        ({"method": "dflash", "draft": "x", "tree": {}}, r"arms\.d\.tree: method 'dflash' drafts"),
+    ],
+)
+def test_an_arm_that_its_method_cannot_be_is_refused_before_anything_is_loaded(
+    arm: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        make(spec(arms={"ar": {"method": "ar"}, "d": arm}))
+
+
+def test_an_arms_rule_overrides_the_samplings() -> None:
+    arms = {"ar": {"method": "ar"}, "n": {"method": "ngram"}}
+    with pytest.raises(ConfigError, match=r"arms\.n\.verify"):
+        make(spec(arms=arms, sampling={"verify": "reject"}))
+    arms["n"]["verify"] = "match"
+    assert make(spec(arms=arms, sampling={"verify": "reject"})).name == "reference"
+
+
+def test_a_config_and_the_engine_have_the_same_rules() -> None:
+    from dflash_bench.engine import verify
+
+    assert get_args(verify.Rule) == RULES
+    assert verify.LOSSY_RULES == LOSSY_RULES
+
+
+def test_the_sampling_reaches_ar_and_drafters_alike(runner: ReferenceRunner) -> None:
+    asked = {"top_k": 2, "top_p": 0.9, "repetition_penalty": 1.3, "presence_penalty": 0.5}
+    other = make(spec(sampling=asked | {"frequency_penalty": 0.1, "seed": 3}))
+    other.start()
+    texts = [
+        next(iter(other.open(arm).run(requests(other, ["abc"]), 1, 1.0))).output_text
+        for arm in (AR, DFLASH)
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0] != "dabc" * 10

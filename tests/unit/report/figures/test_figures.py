@@ -8,7 +8,7 @@ from dflash_bench.report.figures.figure import MAX_BARS, heights, left_out, show
 from dflash_bench.report.figures.speedup import speedup_figure
 from dflash_bench.report.figures.step_time import step_time_figure
 from dflash_bench.report.model import Report
-from tests.unit.report.results import make_result
+from tests.unit.report.results import make_result, of_many_methods
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +84,9 @@ def test_many_arms_stay_readable() -> None:
 def test_batches_stand_apart() -> None:
     rows = make_result(workloads=("gsm8k",), blocks=(4,)).report.groups[0].rows
     assert heights(rows) == pytest.approx([0.0, 1.0, 2.4, 3.4])
+
+
+def test_eight_arms_have_eight_looks() -> None:
+    legend = acceptance_figure(of_many_methods().report).legend
+    assert len({key.glyph for key in legend}) == len({key.variable for key in legend}) == 8
+    assert [key.label for key in legend].count("medusa-typical (LOSSY)") == 1
