@@ -36,7 +36,8 @@ def inverse_frequencies(
         rope_parameters=dict(rope_parameters),
     )
     rotary: Any = LlamaRotaryEmbedding(config)
-    return rotary.inv_freq, float(rotary.attention_scaling)
+    # A copy: transformers has a buffer here, which a module would adopt, and round in its own dtype.
+    return rotary.inv_freq.clone(), float(rotary.attention_scaling)
 
 
 def tables(positions: Tensor, inv_freq: Tensor, scaling: float, dtype: torch.dtype) -> Rotary:
