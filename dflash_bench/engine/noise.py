@@ -16,7 +16,7 @@ _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
 _MIX_2 = 0x94D049BB133111EB - 2**64
 
 # Noise for different purposes must be independent, so each purpose has a stream of its own.
-TARGET, DRAFT, ACCEPT = 0, 1, 2
+TARGET, DRAFT, ACCEPT, DENOISE = 0, 1, 2, 3
 
 
 def gumbel(

@@ -1,29 +1,56 @@
 """DFlash checkpoints on disk: a folder with `config.json` and `model.safetensors`, or its shards.
 
 Loading names every tensor that is missing, unexpected or of the wrong shape; saving writes the same
-format, so that a drafter trained here is read by whatever reads the published ones.
+format, so that a drafter trained here is read by whatever reads the published ones. One tensor is
+ours alone: `noise_level.weight` [H, 2] of a drafter that was trained on Gaussian noise.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import torch
 
-from dflash_bench.engine.methods.checkpoint import CONFIG, check_tensors, read_tensors, write
+from dflash_bench.engine.hub import local_folder
+from dflash_bench.engine.methods import dflash_speculators
+from dflash_bench.engine.methods.checkpoint import CONFIG, Fits, check_tensors, read_tensors, write
+from dflash_bench.engine.methods.dflash import DFlashDrafter
 from dflash_bench.engine.methods.dflash_config import DFlashConfig, read_config, to_json
+from dflash_bench.engine.methods.dflash_lean import LeanDFlash
 from dflash_bench.engine.methods.dflash_model import DFlashModel
+from dflash_bench.engine.methods.dflash_settings import DFlashSettings
+from dflash_bench.engine.target import Target
 from dflash_bench.errors import ConfigError
 
 
-class Fits(Protocol):
-    """What of a target a drafter has to fit."""
+def build(
+    target: Target, settings: Mapping[str, object], loaded: dict[object, Any]
+) -> DFlashDrafter:
+    """Build the drafter of an arm; drafters of one checkpoint share its weights through `loaded`.
 
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def num_layers(self) -> int: ...
+    Raises ConfigError for a checkpoint or settings that do not fit the target or each other.
+    """
+    draft = settings.get("draft")
+    if not isinstance(draft, str | Path):
+        raise ConfigError(
+            f"Method 'dflash' needs a drafter, but draft is {draft!r}.",
+            remedy="Set draft: to a folder or hub id.",
+        )
+    folder = local_folder(draft)
+    config = read_config(folder / CONFIG)
+    check_fit(config, target)
+    asked = DFlashSettings.of(settings, config)
+    if ("dflash", folder) not in loaded:
+        model = load(folder, dtype=target.dtype, device=target.device)
+        loaded["dflash", folder] = LeanDFlash(model)
+    return DFlashDrafter(
+        loaded["dflash", folder],
+        target,
+        asked.block_size,
+        verify_length=asked.verify_length,
+        denoise_steps=asked.denoise_steps,
+        noise_schedule=asked.noise_schedule,
+    )
 
 
 def load(
@@ -35,6 +62,8 @@ def load(
     """
     config = read_config(folder / CONFIG)
     tensors = read_tensors(folder)
+    if config.draft_vocab_size is not None:  # speculators': whose ends it has, the weights tell
+        config, tensors = dflash_speculators.with_tensors(config, tensors, folder)
     with torch.device("meta"):  # shapes only: the weights come from the file
         model = DFlashModel(config)
     check_tensors({name: p.shape for name, p in model.state_dict().items()}, tensors, folder)
@@ -43,25 +72,9 @@ def load(
 
 
 def save(model: DFlashModel, config: DFlashConfig, folder: Path) -> None:
-    """Write `model` and `config` to `folder`, in the dtype that the parameters have."""
+    """Write `model` and `config` to `folder` in z-lab's form, in the dtype that the parameters have."""
     dtype = str(model.fc.weight.dtype).removeprefix("torch.")
     write(folder, to_json(config, dtype), model.state_dict())
-
-
-def choose_block_size(config: DFlashConfig, asked: int | None) -> int:
-    """Return the block size to draft with: the one asked for, or else the one trained.
-
-    A drafter trained at 16 drafts well at 8; the other way round it does not (arXiv:2602.06036).
-    Raises ConfigError below 2 (nothing is drafted) and above the checkpoint's (never trained).
-    """
-    if asked is None:
-        return config.block_size
-    if not 2 <= asked <= config.block_size:
-        raise ConfigError(
-            f"block_size {asked} is outside 2..{config.block_size}, the drafter's own block size.",
-            remedy=f"Choose from 2 to {config.block_size}; a block size counts the anchor token.",
-        )
-    return asked
 
 
 def check_fit(config: DFlashConfig, target: Fits) -> None:

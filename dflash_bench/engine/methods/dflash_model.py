@@ -1,31 +1,34 @@
 """The DFlash draft network: a few decoder layers that fill a block of masks in one parallel pass.
 
-Block diffusion for speculative decoding (arXiv:2602.06036, section 4 and appendix A.3). The network
-has no embedding and no output head of its own: both are the target's, frozen. What it knows of the
-text it reads from the target's hidden features, *injected as keys and values into every layer*:
+Block diffusion for speculative decoding (arXiv:2602.06036, section 4 and appendix A.3). As a rule the
+network has no embedding and no output head of its own: both are the target's, frozen. What it knows of
+the text it reads from the target's hidden features, *injected as keys and values into every layer*:
 
     c = hidden_norm(fc(concatenated target features))    once per committed token, for all layers
     x = x + Attention(input_layernorm(x), context=c)     keys, values from [c ; x], queries from x
     x = x + MLP(post_attention_layernorm(x))
     hidden = norm(x)                                     logits = target.lm_head(hidden)
 
-The block attends to itself in both directions and to all of its context. Slot j predicts the token
-at its *own* position. Context and block share k_proj and v_proj; c is not normed again per layer.
+The block attends to its context and to itself, as each layer's mask says (`dflash_attention`). Slot j
+predicts the token at its *own* position. Context and block share k_proj and v_proj; c is not normed
+again per layer. DFlash2 mixes neighbours around each sublayer (`dflash_second`).
 
 Shapes: B rows, Q block tokens, S context tokens, H hidden, D head, m features per token.
 Parameters are named as in published checkpoints: fc.weight, layers.0.self_attn.q_proj.weight, ...
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dflash_bench.engine.methods.dflash_config import DFlashConfig
+from dflash_bench.engine.methods.dflash_second import CandidateSelector, GroupedConvolution
+from dflash_bench.engine.methods.dflash_shape import DFlashConfig
+from dflash_bench.engine.rope import Rotary, inverse_frequencies, rotate, tables
 
-Rotary = tuple[Tensor, Tensor]  # cos and sin, each [B, T, D]
 KeysValues = tuple[Tensor, Tensor]  # each [B, Hkv, T, D]
 
 Extend = Callable[[Tensor, Tensor, int], KeysValues]
@@ -35,17 +38,39 @@ It joins the block to its context: by a concatenation in training, by a cache wh
 """
 
 
+class RMSNorm(nn.RMSNorm):
+    """Torch's, with the name that Hugging Face's has for eps."""
+
+    @property
+    def variance_epsilon(self) -> float:
+        """What is added to the mean square."""
+        return cast("float", self.eps)
+
+
 class DFlashModel(nn.Module):
     """The draft network; `config` is kept beside the weights, since neither means much alone."""
+
+    d2t: Tensor  # [V'] where the drafter's own vocabulary is smaller: the offsets of its ids
 
     def __init__(self, config: DFlashConfig) -> None:
         super().__init__()
         self.config = config
         hidden, eps = config.hidden_size, config.rms_norm_eps
         self.fc = nn.Linear(len(config.target_layer_ids) * hidden, hidden, bias=False)
-        self.hidden_norm = nn.RMSNorm(hidden, eps=eps)
+        self.hidden_norm = RMSNorm(hidden, eps=eps)
         self.layers = nn.ModuleList(DFlashLayer(config) for _ in range(config.num_hidden_layers))
-        self.norm = nn.RMSNorm(hidden, eps=eps)
+        self.norm = RMSNorm(hidden, eps=eps)
+        if config.second is not None:
+            self.candidate_selector = CandidateSelector(hidden, config.vocab_size, config.second)
+        if config.noise_scale is not None:  # reads (signal, noise); see `dflash_noise`
+            self.noise_level = nn.Linear(2, hidden, bias=False)
+        if config.own_embeddings:
+            self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
+        if config.draft_vocab_size is not None:
+            self.lm_head = nn.Linear(hidden, config.draft_vocab_size, bias=False)
+            if config.draft_vocab_size != config.vocab_size:
+                none = torch.zeros(config.draft_vocab_size, dtype=torch.int64)
+                self.register_buffer("d2t", none)
 
     def forward(
         self,
@@ -57,7 +82,7 @@ class DFlashModel(nn.Module):
     ) -> Tensor:
         """Run blocks against an uncached context: the whole network in one call, for training.
 
-        Several blocks may lie side by side in Q; `mask` says who sees whom.
+        Several blocks may lie side by side in Q; `mask` says who sees whom, in all layers alike.
 
         block_embeddings   [B, Q, H] the target's embeddings of anchors and masks
         block_positions    [B, Q] absolute positions
@@ -75,7 +100,8 @@ class DFlashModel(nn.Module):
             before = context[layer]
             return torch.cat((before[0], keys), dim=2), torch.cat((before[1], values), dim=2)
 
-        return self.denoise(block_embeddings, block_positions, mask, extend)
+        masks = [mask] * self.config.num_hidden_layers
+        return self.denoise(block_embeddings, block_positions, masks, extend)
 
     def context_keys_values(self, features: Tensor, positions: Tensor) -> list[KeysValues]:
         """Project target features [B, S, m*H] to each layer's keys and values [B, Hkv, S, D]."""
@@ -84,26 +110,26 @@ class DFlashModel(nn.Module):
         return [layer.self_attn.keys_values(context, rotary) for layer in self._layers()]
 
     def denoise(
-        self, block: Tensor, positions: Tensor, mask: Tensor | None, extend: Extend
+        self, block: Tensor, positions: Tensor, masks: Sequence[Tensor | None], extend: Extend
     ) -> Tensor:
-        """Run block embeddings [B, Q, H] through all layers in one pass, to hidden [B, Q, H]."""
+        """Run block embeddings [B, Q, H] through all layers, each with its mask, to hidden [B, Q, H]."""
         rotary = self.rotary(positions, block.dtype)
         for index, layer in enumerate(self._layers()):
-            block = layer(block, rotary, mask, index, extend)
+            block = layer(block, rotary, masks[index], index, extend)
         hidden: Tensor = self.norm(block)
         return hidden
 
     def rotary(self, positions: Tensor, dtype: torch.dtype) -> Rotary:
-        """Cosines and sines [B, T, D] of rotary position embedding at absolute `positions` [B, T].
+        """Return the tables [B, 1, T, D] of rotary position embedding at `positions` [B, T]."""
+        inv_freq, scaling = self._frequencies
+        return tables(positions[:, None], inv_freq.to(positions.device), scaling, dtype)
 
-        Su et al., arXiv:2104.09864, in the half-split layout of Llama and Qwen. Angles are taken in
-        float32: at position 40,000 a bf16 angle is off by whole turns.
-        """
-        dim, device = self.config.head_dim, positions.device
-        exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim
-        angles = positions[..., None].float() * self.config.rope_theta**-exponents  # [B, T, D/2]
-        angles = torch.cat((angles, angles), dim=-1)
-        return angles.cos().to(dtype), angles.sin().to(dtype)
+    @cached_property
+    def _frequencies(self) -> tuple[Tensor, float]:
+        """Not a buffer: checkpoints do not hold it, and it is the same in every dtype."""
+        config = self.config
+        longest = config.max_position_embeddings or 1  # plain RoPE does not depend on it
+        return inverse_frequencies(config.rope_parameters, config.head_dim, longest)
 
     def _layers(self) -> "Iterator[DFlashLayer]":
         return cast("Iterator[DFlashLayer]", iter(self.layers))
@@ -115,19 +141,36 @@ class DFlashLayer(nn.Module):
     def __init__(self, config: DFlashConfig) -> None:
         super().__init__()
         hidden, eps = config.hidden_size, config.rms_norm_eps
-        self.input_layernorm = nn.RMSNorm(hidden, eps=eps)
+        self.input_layernorm = RMSNorm(hidden, eps=eps)
         self.self_attn = DFlashAttention(config)
-        self.post_attention_layernorm = nn.RMSNorm(hidden, eps=eps)
+        self.post_attention_layernorm = RMSNorm(hidden, eps=eps)
         self.mlp = DFlashMLP(hidden, config.intermediate_size)
+        if config.second is not None:
+            self.attention_conv = GroupedConvolution(hidden, config.second)
+            self.mlp_conv = GroupedConvolution(hidden, config.second)
+        self.mixes = config.second is not None
 
     def forward(
         self, x: Tensor, rotary: Rotary, mask: Tensor | None, index: int, extend: Extend
     ) -> Tensor:
+        def attend(normed: Tensor) -> Tensor:
+            keys, values = extend(*self.self_attn.keys_values(normed, rotary), index)
+            attended: Tensor = self.self_attn(normed, rotary, keys, values, mask)
+            return attended
+
         normed = self.input_layernorm(x)  # [B, Q, H]
-        keys, values = extend(*self.self_attn.keys_values(normed, rotary), index)
-        x = x + self.self_attn(normed, rotary, keys, values, mask)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        x = x + (mixed(attend, normed, self.attention_conv) if self.mixes else attend(normed))
+        normed = self.post_attention_layernorm(x)
+        out: Tensor = x + (
+            mixed(self.mlp, normed, self.mlp_conv) if self.mixes else self.mlp(normed)
+        )
         return out
+
+
+def mixed(sublayer: Callable[[Tensor], Tensor], x: Tensor, around: GroupedConvolution) -> Tensor:
+    """Run a sublayer between the two convolutions `around` it, whose kernels x [B, Q, H] asks for."""
+    kernels = around.kernels(x)
+    return around.way_out(sublayer(around.way_in(x, kernels)), kernels)
 
 
 class DFlashAttention(nn.Module):
@@ -141,13 +184,13 @@ class DFlashAttention(nn.Module):
         self.k_proj = nn.Linear(hidden, kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(hidden, kv_heads * self.head_dim, bias=False)
         self.o_proj = nn.Linear(heads * self.head_dim, hidden, bias=False)
-        self.q_norm = nn.RMSNorm(self.head_dim, eps=config.rms_norm_eps)
-        self.k_norm = nn.RMSNorm(self.head_dim, eps=config.rms_norm_eps)
+        self.q_norm = RMSNorm(self.head_dim, eps=config.rms_norm_eps)
+        self.k_norm = RMSNorm(self.head_dim, eps=config.rms_norm_eps)
 
     def keys_values(self, x: Tensor, rotary: Rotary) -> KeysValues:
         """Project x [B, T, H], context or block, to rotated keys and values [B, Hkv, T, D]."""
         keys = self.k_norm(self._heads(self.k_proj(x)))
-        return _rotate(keys.transpose(1, 2), rotary), self._heads(self.v_proj(x)).transpose(1, 2)
+        return rotate(keys.transpose(1, 2), rotary), self._heads(self.v_proj(x)).transpose(1, 2)
 
     def forward(
         self, x: Tensor, rotary: Rotary, keys: Tensor, values: Tensor, mask: Tensor | None
@@ -155,7 +198,7 @@ class DFlashAttention(nn.Module):
         queries = self.q_norm(self._heads(self.q_proj(x))).transpose(1, 2)  # [B, Hq, Q, D]
         grouped = queries.shape[1] != keys.shape[1]
         attended = F.scaled_dot_product_attention(
-            _rotate(queries, rotary), keys, values, attn_mask=mask, enable_gqa=grouped
+            rotate(queries, rotary), keys, values, attn_mask=mask, enable_gqa=grouped
         )
         out: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2))  # [B, Q, H]
         return out
@@ -177,10 +220,3 @@ class DFlashMLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
-
-
-def _rotate(x: Tensor, rotary: Rotary) -> Tensor:
-    """Rotate each pair (x_i, x_{i + D/2}) of x [B, heads, T, D] by its angle."""
-    cos, sin = (part[:, None] for part in rotary)  # [B, 1, T, D]
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin

@@ -3,15 +3,17 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from dflash_bench.engine.methods.dflash_checkpoint import check_fit, choose_block_size, load, save
+from dflash_bench.engine.methods.dflash_checkpoint import build, check_fit, load, save
 from dflash_bench.engine.methods.dflash_model import DFlashModel
 from dflash_bench.errors import ConfigError
-from tests.unit.engine.tiny import dflash_config
+from tests.unit.engine.methods.tiny_dflash import KINDS, build_network
+from tests.unit.engine.tiny import build_target, dflash_config
 
 CONFIG = dflash_config()
 
@@ -48,6 +50,67 @@ def test_tensors_are_named_as_in_published_checkpoints(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     assert set(tensors) == {f"{name}.weight" for name in names}
     assert tensors["fc.weight"].shape == (32, 3 * 32)
+
+
+@pytest.mark.parametrize("kind", ["sliding", "yarn", "scaled", "second"])
+def test_every_kind_of_network_goes_through_its_file(tmp_path: Path, kind: str) -> None:
+    network = build_network(**KINDS[kind])
+    save(network, network.config, tmp_path)
+    model = load(tmp_path)
+    assert model.config == network.config
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
+
+
+@pytest.mark.parametrize("kind", ["both-ways", "own-head", "from-anchor"])
+def test_what_the_published_form_cannot_say_is_not_written(tmp_path: Path, kind: str) -> None:
+    network = build_network(**KINDS[kind])
+    with pytest.raises(ValueError, match="form"):
+        save(network, network.config, tmp_path)
+
+
+def test_what_dflash2_adds_is_named_as_published(tmp_path: Path) -> None:
+    network = build_network(**KINDS["second"])
+    save(network, network.config, tmp_path)
+    plain = build_network().state_dict()
+    added = {
+        name: list(tensor.shape)
+        for name, tensor in load_file(tmp_path / "model.safetensors").items()
+        if name not in plain
+    }
+    assert added == {
+        "candidate_selector.hidden_projection.weight": [6, 32],
+        "candidate_selector.predecessor_codebook": [64, 6],
+        "candidate_selector.successor_codebook": [64, 6],
+        **{
+            f"layers.{i}.{around}.{name}": shape
+            for i in range(2)
+            for around in ("attention_conv", "mlp_conv")
+            for name, shape in (
+                ("base_kernel", [2, 2, 32]),
+                ("kernel_projection.weight", [16, 32]),
+            )
+        },
+    }
+
+
+def test_a_gaussian_drafter_has_one_tensor_more(tmp_path: Path) -> None:
+    network = build_network(noise_scale=0.1)
+    save(network, network.config, tmp_path)
+    model = load(tmp_path)
+    assert model.config.noise_scale == 0.1
+    assert model.noise_level.weight.shape == (32, 2)
+    inner = json.loads((tmp_path / "config.json").read_text())["dflash_config"]
+    assert (inner["noise"], inner["noise_scale"]) == ("gaussian", 0.1)
+
+
+def test_drafters_of_one_checkpoint_share_its_weights(folder: Path) -> None:
+    target, loaded = build_target(), dict[object, Any]()
+    first = build(target, {"draft": folder}, loaded)
+    second = build(target, {"draft": str(folder), "block_size": 4, "verify_length": 3}, loaded)
+    assert (first.block_size, second.block_size) == (8, 3)
+    assert first._network is second._network
+    assert list(loaded) == [("dflash", folder)]
 
 
 def test_weights_are_stored_and_loaded_in_the_dtype_asked(folder: Path) -> None:
@@ -92,7 +155,7 @@ def test_tensors_that_do_not_fit_are_named(folder: Path) -> None:
     for fault in (
         "norm.weight is missing",
         "lm_head.weight is unexpected",
-        "fc.weight has shape [32, 64], not [32, 96]",
+        "fc.weight has shape [32, 64], expected [32, 96]",
     ):
         assert fault in caught.value.message
 
@@ -105,14 +168,6 @@ def test_weights_that_are_absent_or_cut_are_named(folder: Path) -> None:
     file.unlink()
     with pytest.raises(ConfigError, match=r"model\.safetensors does not exist"):
         load(folder)
-
-
-def test_a_block_is_at_most_as_wide_as_it_was_trained() -> None:
-    assert choose_block_size(CONFIG, None) == 8
-    assert choose_block_size(CONFIG, 2) == 2
-    for asked in (-1, 0, 1, 9):
-        with pytest.raises(ConfigError, match=rf"block_size {asked} is outside 2\.\.8"):
-            choose_block_size(CONFIG, asked)
 
 
 @dataclass(frozen=True)
