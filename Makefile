@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test format clean
+.PHONY: demo test oracle format clean
 
 demo: .venv/reference
 	$(BIN)/dflash-bench sweep examples/quickstart.yaml --resume
@@ -11,14 +11,23 @@ demo: .venv/reference
 test: .venv/dev
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/pytest
 
+oracle: .venv-oracle/ready
+	OMP_NUM_THREADS=1 .venv-oracle/bin/python -m pytest -q tests/oracle
+
 format: .venv/dev
 	$(BIN)/ruff check --fix && $(BIN)/ruff format
 
 clean:
-	rm -rf .venv results
+	rm -rf .venv .venv-oracle results
 
 .venv/reference: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv && $(INSTALL) --editable '.[reference]' && touch $@
 
 .venv/dev: .venv/reference
 	$(INSTALL) --editable '.[dev]' && touch $@
+
+# The engines that ours is held against, in an environment of their own.
+.venv-oracle/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-oracle
+	.venv-oracle/bin/pip install --quiet --constraint constraints.txt --editable '.[reference]' pytest hypothesis
+	.venv-oracle/bin/pip install --quiet --no-deps dflash==0.1.0 && touch $@
