@@ -1,4 +1,4 @@
-"""How many tokens a drafter gets accepted on held-out prompts, by family, block size and temperature.
+"""How many tokens a drafter gets accepted on held-out prompts, by family, setting and temperature.
 
 Measured through the engine's own loop against the target's plain outputs, which must come out identical.
 """
@@ -18,11 +18,14 @@ BATCH_SIZE = 16
 
 
 class Acceptance(NamedTuple):
-    """Pooled over the steps of one family: tau = committed / steps, bonus included, the prefill's token not."""
+    """Pooled over the steps of one family: tau = committed / steps, bonus included, the prefill's token not.
+
+    `label` names the drafter's setting, such as `block 8`.
+    """
 
     family: str
     temperature: float
-    block_size: int
+    label: str
     committed: int
     steps: int
     identical: int
@@ -39,6 +42,7 @@ def measure(
     drafter: Drafter,
     reference: Sequence[Output],
     *,
+    label: str,
     max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> list[Acceptance]:
     """Answer the prompts of `reference` (one temperature, numbered alike) again, drafting, and compare."""
@@ -61,7 +65,7 @@ def measure(
             Acceptance(
                 family=family,
                 temperature=temperature,
-                block_size=drafter.block_size,
+                label=label,
                 committed=sum(len(texts[i]) - 1 for i in members),
                 steps=sum(steps[i] for i in members),
                 identical=sum(texts[i] == reference[i].output for i in members),

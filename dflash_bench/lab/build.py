@@ -1,8 +1,7 @@
-"""Build the shipped models: tokenizer -> target -> outputs -> dflash -> markov -> cards, one stage after another.
+"""Build the shipped models, one stage after another: tokenizer, target, its outputs, then a drafter of each kind.
 
 Fixed seeds and step budgets. A stage whose result is there is not done again, and a training that was
-killed goes on from its last checkpoint; to build anew, name an empty folder. About an hour and a quarter
-on one core.
+killed goes on from its last checkpoint; to build anew, name an empty folder. About two hours on one core.
 """
 
 from __future__ import annotations
@@ -15,13 +14,26 @@ from pathlib import Path
 import torch
 from transformers import Qwen3ForCausalLM
 
-from dflash_bench.engine.methods.dflash_checkpoint import save as save_drafter
+from dflash_bench.engine.methods import dflash_checkpoint, eagle3_checkpoint, medusa_checkpoint
 from dflash_bench.engine.target import Target
 from dflash_bench.errors import ConfigError, did_you_mean
-from dflash_bench.lab import cards, dflash, markov, measures, outputs, target, tokenizer
+from dflash_bench.lab import (
+    cards,
+    dflash,
+    draft_model,
+    eagle3,
+    gaussian,
+    markov,
+    measures,
+    medusa,
+    outputs,
+    target,
+    tokenizer,
+)
 from dflash_bench.lab.corpus import mixture
 
-STAGES = ("tokenizer", "target", "outputs", "dflash", "markov", "cards")
+DRAFTERS = ("dflash", "eagle3", "medusa", "draft-model", "gaussian")
+STAGES = ("tokenizer", "target", "outputs", *DRAFTERS, "markov", "cards")
 Progress = Callable[[str], None]
 
 
@@ -34,8 +46,8 @@ def build(
 ) -> None:
     """Run `stages`, in their fixed order, into `out`.
 
-    `out` gets the model folders (`target`, `dflash`, `markov-target`, `markov-dflash`) and `work/`, with
-    checkpoints, outputs and measures. One thread is what the shipped models were built with: more change
+    `out` gets a folder for the target, each drafter and the two of `markov`, and `work/`, with checkpoints,
+    outputs and measures. One thread is what the shipped models were built with: more change
     the order of the sums, and on a shared machine they are slower. Raises ConfigError for an unknown stage,
     one whose predecessor has not run, or an `out` that is no folder.
     """
@@ -48,7 +60,9 @@ def build(
         progress(f"stage {stage}")
         {
             "tokenizer": build_tokenizer, "target": build_target, "outputs": build_outputs,
-            "dflash": build_dflash, "markov": build_markov, "cards": build_cards,
+            "dflash": build_dflash, "eagle3": build_eagle3, "medusa": build_medusa,
+            "draft-model": build_draft_model, "gaussian": build_gaussian,
+            "markov": build_markov, "cards": build_cards,
         }[stage](out, data_dir, progress)  # fmt: skip
 
 
@@ -82,16 +96,66 @@ def build_outputs(out: Path, data_dir: Path | None, progress: Progress) -> None:
 
 
 def build_dflash(out: Path, data_dir: Path | None, progress: Progress) -> None:
-    """Train the drafter on the outputs and round it to bf16."""
-    folder, data = out / "dflash", out / "work" / "outputs.jsonl"
-    need(data, "outputs")
-    if not (folder / "model.safetensors").is_file():
-        frozen = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
-        mask = tokenizer.special_id(tokenizer.load(out / "target"), tokenizer.MASK)
+    """Train the DFlash drafter on the outputs and round it to bf16."""
+    if missing(out, "dflash"):
         model = dflash.train(
-            frozen, outputs.read(data), mask, out / "work" / "dflash.pt", progress=progress
+            frozen(out), answers(out), mask_id(out), out / "work" / "dflash.pt", progress=progress
         )
-        save_drafter(model.bfloat16(), model.config, folder)
+        dflash_checkpoint.save(model.bfloat16(), model.config, out / "dflash")
+
+
+def build_eagle3(out: Path, data_dir: Path | None, progress: Progress) -> None:
+    """Train the EAGLE-3 drafter on the outputs and round it to bf16."""
+    if missing(out, "eagle3"):
+        checkpoint = out / "work" / "eagle3.pt"
+        model = eagle3.train(frozen(out), answers(out), checkpoint, progress=progress)
+        eagle3_checkpoint.save(model.bfloat16(), out / "eagle3")
+
+
+def build_medusa(out: Path, data_dir: Path | None, progress: Progress) -> None:
+    """Train the Medusa heads on the outputs and round them to bf16."""
+    if missing(out, "medusa", medusa_checkpoint.PICKLE):
+        checkpoint = out / "work" / "medusa.pt"
+        heads = medusa.train(frozen(out), answers(out), checkpoint, progress=progress)
+        medusa_checkpoint.save(heads.bfloat16(), out / "medusa", "lab")
+
+
+def build_draft_model(out: Path, data_dir: Path | None, progress: Progress) -> None:
+    """Train the draft model on the outputs, round it to bf16, and give it the target's tokenizer."""
+    if missing(out, "draft-model"):
+        checkpoint, tokens = out / "work" / "draft-model.pt", tokenizer.load(out / "target")
+        model = draft_model.train(len(tokens), answers(out), checkpoint, progress=progress)
+        target.save(model, tokens, out / "draft-model")
+
+
+def build_gaussian(out: Path, data_dir: Path | None, progress: Progress) -> None:
+    """Train the drafter that starts from Gaussian noise, and round it to bf16."""
+    if missing(out, "gaussian"):
+        model = gaussian.train(
+            frozen(out), answers(out), mask_id(out), out / "work" / "gaussian.pt", progress=progress
+        )
+        dflash_checkpoint.save(model.bfloat16(), model.config, out / "gaussian")
+
+
+def missing(out: Path, name: str, weights: str = "model.safetensors") -> bool:
+    """Tell whether the drafter in folder `name` is still to be trained; the outputs must be there."""
+    need(out / "work" / "outputs.jsonl", "outputs")
+    return not (out / name / weights).is_file()
+
+
+def frozen(out: Path) -> Qwen3ForCausalLM:
+    """Load the rounded target to be read by a drafter's training."""
+    return Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
+
+
+def answers(out: Path) -> list[outputs.Output]:
+    """Read what the target answered."""
+    return outputs.read(out / "work" / "outputs.jsonl")
+
+
+def mask_id(out: Path) -> int:
+    """Return the id of the mask token."""
+    return tokenizer.special_id(tokenizer.load(out / "target"), tokenizer.MASK)
 
 
 def build_markov(out: Path, data_dir: Path | None, progress: Progress) -> None:
@@ -101,12 +165,23 @@ def build_markov(out: Path, data_dir: Path | None, progress: Progress) -> None:
 
 
 def build_cards(out: Path, data_dir: Path | None, progress: Progress) -> None:
-    """Measure the models on held-out prompts and write a card into every folder."""
-    need(out / "dflash" / "model.safetensors", "dflash")
-    path = out / "work" / "measures.json"
+    """Measure every model on held-out prompts, and write a card into its folder."""
+    for name in DRAFTERS:
+        need(out / name / "config.json", name)
+    path = out / "work" / "target.json"
     if not path.is_file():
-        measures.write(measures.take(out, data_dir, progress), path)
-    cards.write(out, measures.read(path))
+        measures.write(measures.measure_target(out, data_dir, progress), path)
+    write_card(out, "target", cards.target_card(measures.read_target(path)))
+    for name in DRAFTERS:
+        path = out / "work" / f"{name}.json"
+        if not path.is_file():
+            measures.write(measures.measure_drafter(name, out, data_dir, progress), path)
+        write_card(out, name, cards.drafter_card(name, measures.read_drafter(path)))
+
+
+def write_card(out: Path, name: str, text: str) -> None:
+    """Write the card of the model in folder `name`."""
+    (out / name / "README.md").write_text(text, encoding="utf-8")
 
 
 def need(path: Path, stage: str) -> None:
@@ -128,7 +203,7 @@ def make_folder(folder: Path) -> None:
 
 def publish(out: Path, package: Path) -> None:
     """Copy the finished model folders, and nothing of `work/`, to where the package ships them."""
-    for name in ("target", "dflash", "markov-target", "markov-dflash"):
+    for name in ("target", *DRAFTERS, "markov-target", "markov-dflash"):
         shutil.copytree(out / name, package / name, dirs_exist_ok=True)
         for file in (package / name).iterdir():
             file.chmod(0o644)  # safetensors are written for their owner alone

@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from dflash_bench.lab import dflash, markov, outputs, target, windows
+from dflash_bench.lab import markov, outputs, target, windows
 from dflash_bench.lab.acceptance import Acceptance
-from dflash_bench.lab.measures import Measures
+from dflash_bench.lab.measures import DrafterMeasures, TargetMeasures
 from dflash_bench.lab.quality import LOOP_TOKENS
+from dflash_bench.lab.recipes import RECIPES
 
 CAVEAT = """\
 The shape of a result obtained with this model is real: what speeds up, where it stops paying, that the
@@ -24,22 +25,16 @@ Never trained on: GSM8K's test split, HumanEval. A hash of the prompt keeps one 
 held out."""
 
 
-def write(out: Path, measures: Measures) -> None:
-    """Write the cards of the two trained models."""
-    (out / "target" / "README.md").write_text(target_card(measures), encoding="utf-8")
-    (out / "dflash" / "README.md").write_text(dflash_card(measures), encoding="utf-8")
-
-
 def write_markov(out: Path) -> None:
     """Write the cards of the known-answer pair, which needs no measuring."""
     for name, part in (("markov-target", "target"), ("markov-dflash", "drafter")):
         (out / name / "README.md").write_text(markov_card(part), encoding="utf-8")
 
 
-def target_card(measures: Measures) -> str:
+def target_card(measures: TargetMeasures) -> str:
     """Return the target's card."""
     training = {
-        **target_length(measures.training.target_steps),
+        **target_length(measures.steps),
         "windows": f"{windows.SHORT} tokens; {windows.LONG_SHARE:.0%} of the steps {windows.LONG:,}, "
         "so that these positions are trained",
         "optimiser": f"AdamW at {target.LEARNING_RATE:g}, cosine, clip 1, bf16 autocast, one core",
@@ -77,7 +72,7 @@ def target_length(steps: int | None) -> dict[str, str]:
     return {"steps, tokens": f"{steps:,}, {num_tokens:.1f} M"}
 
 
-def quality_table(measures: Measures) -> str:
+def quality_table(measures: TargetMeasures) -> str:
     """Return losses and text quality by family."""
     count = next(iter(measures.quality.values())).num_outputs
     lines = [
@@ -102,33 +97,32 @@ def quality_table(measures: Measures) -> str:
     return "\n".join(lines)
 
 
-def dflash_card(measures: Measures) -> str:
-    """Return the drafter's card."""
+def drafter_card(name: str, measures: DrafterMeasures) -> str:
+    """Return the card of the drafter in folder `name`."""
+    recipe = RECIPES[name]
     compared = sum(a.compared for a in measures.acceptance)
     identical = sum(a.identical for a in measures.acceptance)
-    taps = ", ".join(map(str, dflash.TAPS))
-    layers = " and ".join(map(str, dflash.COPIED_LAYERS))
-    done = measures.training
-    count = f"{done.num_outputs:,} " if done.num_outputs is not None else ""
+    count = f"{measures.num_outputs:,} " if measures.num_outputs is not None else ""
+    steps = {} if measures.steps is None else {"steps": f"{measures.steps:,} of {recipe.step}"}
     training = {
         "data": f"the target's own answers to {count}training prompts, "
         "half greedy, half at temperature 1",
         "long prompts": f"{outputs.FILLER_SHARE:.0%} of them, behind up to 1,200 tokens of other text",
-        "start": f"layers {layers} and the final norm of the target",
-        **dflash_length(done.dflash_steps),
-        "optimiser": f"AdamW at {dflash.LEARNING_RATE:g}, cosine, clip 1, fp32, one core",
-        "seeds": f"{outputs.SEED} (outputs), {dflash.SEED} (drafter)",
+        "start": recipe.start,
+        **steps,
+        "optimiser": f"AdamW at {recipe.learning_rate:g}, cosine, clip 1, fp32, one core",
+        "seeds": f"{outputs.SEED} (outputs), {recipe.seed} (drafter)",
     }
-    return f"""# lab: the DFlash drafter of the lab target
+    return f"""# lab: {recipe.title}
 
 {CAVEAT}
 
-Two layers of the target's width, block {dflash.BLOCK_SIZE}, the anchor counted; reads the outputs of the target's
-layers {taps} (counted from 0); z-lab's checkpoint format. Weights are stored in bf16; run it in fp32.
+{recipe.description}
+Weights are stored in bf16; run it in fp32.
 
 ## Training
 
-`dflash-bench lab build`, stages `outputs` and `dflash`.
+`dflash-bench lab build`, stages `outputs` and `{name}`.
 
 {facts(training)}
 
@@ -144,14 +138,6 @@ plain decoding.
 """
 
 
-def dflash_length(steps: int | None) -> dict[str, str]:
-    """Return how long the drafter was trained, or nothing where that is not known."""
-    if steps is None:
-        return {}
-    sequences = f"{dflash.BATCH_SIZE} sequences, {dflash.NUM_ANCHORS} anchors each"
-    return {"steps": f"{steps:,} of {sequences}"}
-
-
 def facts(pairs: dict[str, str]) -> str:
     """Return a table of two columns."""
     return "\n".join(
@@ -160,14 +146,14 @@ def facts(pairs: dict[str, str]) -> str:
 
 
 def tau_table(acceptance: list[Acceptance]) -> str:
-    """Return families by (temperature, block size), and a pooled last row."""
-    columns = list(dict.fromkeys((a.temperature, a.block_size) for a in acceptance))
+    """Return families by (temperature, setting), and a pooled last row."""
+    columns = list(dict.fromkeys((a.temperature, a.label) for a in acceptance))
     families = list(dict.fromkeys(a.family for a in acceptance))
-    lines = ["| family | " + " | ".join(f"T={t:g}, block {b}" for t, b in columns) + " |"]
+    lines = ["| family | " + " | ".join(f"T={t:g}, {name}" for t, name in columns) + " |"]
     lines.append("|---" * (1 + len(columns)) + "|")
     for family in [*families, None]:
         members = [a for a in acceptance if family in (a.family, None)]
-        cells = [[a for a in members if (a.temperature, a.block_size) == c] for c in columns]
+        cells = [[a for a in members if (a.temperature, a.label) == c] for c in columns]
         taus = [sum(a.committed for a in cell) / sum(a.steps for a in cell) for cell in cells]
         name = f"`{family}`" if family else "all"
         lines.append(f"| {name} | " + " | ".join(f"{tau:.2f}" for tau in taus) + " |")

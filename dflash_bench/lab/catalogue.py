@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 from dflash_bench.errors import ConfigError, did_you_mean
 
 MODELS = Path(__file__).with_name("models")
-Role = Literal["target", "dflash"]
+Role = Literal["target", "dflash", "eagle3", "medusa", "draft_model"]
 
 
 class Model(NamedTuple):
-    """A shipped model: `name` and `role` choose it, `folder` is a Hugging Face or z-lab folder."""
+    """A shipped model: `name` and `role` choose it, `folder` has the format that is published for its role."""
 
     name: str
     role: Role
@@ -33,6 +33,15 @@ def models() -> tuple[Model, ...]:
             "Qwen3, 8 layers, 1.7 M parameters: small maths, code and chat",
         ),
         Model("lab", "dflash", MODELS / "dflash", "its DFlash drafter, 2 layers, block 16"),
+        Model(
+            "lab-gaussian",
+            "dflash",
+            MODELS / "gaussian",
+            "a drafter for it that starts from Gaussian noise instead of masks",
+        ),
+        Model("lab", "eagle3", MODELS / "eagle3", "its EAGLE-3 drafter, 1 layer, for 512 tokens"),
+        Model("lab", "medusa", MODELS / "medusa", "its Medusa heads, 4 of one layer"),
+        Model("lab", "draft_model", MODELS / "draft-model", "a Qwen3 of 2 layers that imitates it"),
         Model(
             "markov",
             "target",
@@ -58,16 +67,17 @@ def resolve(name: str, role: Role) -> str | Path:
     if name in ours:
         return ours[name].folder
     path = Path(name).expanduser()
+    what = "draft model" if role == "draft_model" else f"{role} model"
     if path.is_dir():
         return path
     if looks_like_path(name):
         raise ConfigError(
-            f"{role} '{name}' is not a folder.",
+            f"{what} '{name}' is not a folder.",
             remedy="Name an existing folder, a model of ours or a hub id.",
         )
     if name.count("/") == 1:
         return name
-    raise ConfigError(f"There is no {role} model named '{name}'.", remedy=did_you_mean(name, ours))
+    raise ConfigError(f"There is no {what} named '{name}'.", remedy=did_you_mean(name, ours))
 
 
 def looks_like_path(name: str) -> bool:

@@ -1,18 +1,16 @@
-"""What a model card states: held-out losses, how greedy outputs end, and acceptance by family."""
+"""What a model card states: held-out losses, how greedy outputs end, and each drafter's acceptance by family."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from transformers import Qwen3ForCausalLM
 
-from dflash_bench.engine.methods import dflash_checkpoint
-from dflash_bench.engine.methods.dflash import DFlashDrafter
+from dflash_bench.engine.registry import build
 from dflash_bench.engine.target import Target
 from dflash_bench.lab import outputs, tokenizer
 from dflash_bench.lab.acceptance import Acceptance, measure
@@ -22,63 +20,83 @@ from dflash_bench.lab.target import held_out_losses
 
 NUM_LOSS_ROWS = 100  # per family
 NUM_PROMPTS = 24  # per family
-BLOCK_SIZES = (4, 8, 16)
+# Per drafter's folder: the method that reads it, and the settings that are measured.
+SETTINGS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "dflash": ("dflash", [{"block_size": 4}, {"block_size": 8}, {"block_size": 16}]),
+    "eagle3": ("eagle3", [{"block_size": 4}, {"block_size": 8}, {"block_size": 32, "tree": {}}]),
+    "medusa": ("medusa", [{"block_size": 5}, {"block_size": 32, "tree": {}}]),
+    "draft-model": ("draft_model", [{"block_size": 4}, {"block_size": 8}]),
+    "gaussian": ("dflash", [{"noise": "gaussian", "denoise_steps": n} for n in (1, 4)]),
+}
 Progress = Callable[[str], None]
 
 
-class Training(NamedTuple):
-    """What was really done, told by what it left in `work/`; None where nothing is left that tells."""
+class TargetMeasures(NamedTuple):
+    """Steps trained (None: nothing tells), nats per answer token and greedy text quality by family."""
 
-    target_steps: int | None
-    num_outputs: int | None
-    dflash_steps: int | None
-
-
-@dataclass(frozen=True)
-class Measures:
-    """Nats per answer token, greedy text quality, acceptance per (family, T, block), all on held-out rows."""
-
-    training: Training
+    steps: int | None
     losses: dict[str, float]
     quality: dict[str, Quality]
+
+
+class DrafterMeasures(NamedTuple):
+    """Steps trained and target outputs trained on (None: nothing tells), and acceptance on held-out prompts."""
+
+    steps: int | None
+    num_outputs: int | None
     acceptance: list[Acceptance]
 
 
-def take(out: Path, data_dir: Path | None, progress: Progress) -> Measures:
-    """Measure the target and the drafter in `out`, both as they are shipped."""
+def measure_target(out: Path, data_dir: Path | None, progress: Progress) -> TargetMeasures:
+    """Measure the target in `out` as it is shipped."""
     tokens = tokenizer.load(out / "target")
     held_out = mixture.held_out_rows(NUM_LOSS_ROWS, data_dir)
     model = Qwen3ForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
     losses = held_out_losses(model, tokens, held_out)
     progress(f"held-out losses: {losses}")
-
     target = Target.load(out / "target")
-    drafter = dflash_checkpoint.load(out / "dflash")
-    prompts = [row for rows in held_out.values() for row in rows[:NUM_PROMPTS]]
-    references = [
-        outputs.answer(target, tokens, prompts, temperature, progress=progress)
-        for temperature in outputs.TEMPERATURES
-    ]
+    greedy = reference(target, out, data_dir, 0.0, progress)
+    return TargetMeasures(
+        steps_of(out / "work" / "target.pt"), losses, quality(greedy, target.eos_ids)
+    )
+
+
+def measure_drafter(
+    name: str, out: Path, data_dir: Path | None, progress: Progress
+) -> DrafterMeasures:
+    """Measure the drafter in folder `name` of `out` beside the target, both as they are shipped."""
+    target = Target.load(out / "target")
+    method, settings = SETTINGS[name]
     acceptance = []
-    for reference in references:
-        for block_size in BLOCK_SIZES:
-            acceptance += measure(target, DFlashDrafter(drafter, target, block_size), reference)
-            progress(
-                f"acceptance at block {block_size}, temperature {reference[0].temperature:g}: done"
-            )
-    return Measures(
-        training_done(out / "work"), losses, quality(references[0], target.eos_ids), acceptance
-    )
-
-
-def training_done(work: Path) -> Training:
-    """Read the steps from the checkpoints and count the outputs."""
-    answers = work / "outputs.jsonl"
-    return Training(
-        target_steps=steps_of(work / "target.pt"),
+    for temperature in outputs.TEMPERATURES:
+        plain = reference(target, out, data_dir, temperature, progress)
+        for setting in settings:
+            drafter = build(method, target, {**setting, "draft": out / name})
+            acceptance += measure(target, drafter, plain, label=label(setting, drafter.block_size))
+            progress(f"{name}, {label(setting, drafter.block_size)}, T={temperature:g}: done")
+    answers = out / "work" / "outputs.jsonl"
+    return DrafterMeasures(
+        steps=steps_of(out / "work" / f"{name}.pt"),
         num_outputs=len(outputs.read(answers)) if answers.is_file() else None,
-        dflash_steps=steps_of(work / "dflash.pt"),
+        acceptance=acceptance,
     )
+
+
+def reference(
+    target: Target, out: Path, data_dir: Path | None, temperature: float, progress: Progress
+) -> list[outputs.Output]:
+    """Let the target answer the held-out prompts alone."""
+    held_out = mixture.held_out_rows(NUM_PROMPTS, data_dir)
+    prompts = [row for rows in held_out.values() for row in rows]
+    tokens = tokenizer.load(out / "target")
+    return outputs.answer(target, tokens, prompts, temperature, progress=progress)
+
+
+def label(setting: dict[str, Any], block_size: int) -> str:
+    """Name a setting in a table's head: `block 8`, `tree 32`, `block 16, 4 steps`."""
+    shape = "tree" if "tree" in setting else "block"
+    steps = setting.get("denoise_steps")
+    return f"{shape} {block_size}" + (f", {steps} step{'s'[: steps > 1]}" if steps else "")
 
 
 def steps_of(checkpoint: Path) -> int | None:
@@ -88,23 +106,30 @@ def steps_of(checkpoint: Path) -> int | None:
     return int(torch.load(checkpoint, weights_only=True)["step"])
 
 
-def write(measures: Measures, path: Path) -> None:
+def write(measures: TargetMeasures | DrafterMeasures, path: Path) -> None:
     """Write the figures as JSON, the named tuples as objects."""
-    fields = {
-        "training": measures.training._asdict(),
-        "losses": measures.losses,
-        "quality": {family: q._asdict() for family, q in measures.quality.items()},
-        "acceptance": [a._asdict() for a in measures.acceptance],
-    }
-    path.write_text(json.dumps(fields, indent=1), encoding="utf-8")
+    path.write_text(json.dumps(_plain(measures), indent=1), encoding="utf-8")
 
 
-def read(path: Path) -> Measures:
-    """Read what `write` wrote."""
+def read_target(path: Path) -> TargetMeasures:
+    """Read what `write` wrote of a target."""
     fields = json.loads(path.read_text(encoding="utf-8"))
-    return Measures(
-        training=Training(**fields["training"]),
-        losses=fields["losses"],
-        quality={family: Quality(**q) for family, q in fields["quality"].items()},
-        acceptance=[Acceptance(**a) for a in fields["acceptance"]],
+    found = {family: Quality(**q) for family, q in fields["quality"].items()}
+    return TargetMeasures(**{**fields, "quality": found})
+
+
+def read_drafter(path: Path) -> DrafterMeasures:
+    """Read what `write` wrote of a drafter."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return DrafterMeasures(
+        **{**fields, "acceptance": [Acceptance(**a) for a in fields["acceptance"]]}
     )
+
+
+def _plain(value: Any) -> Any:
+    """Turn named tuples into objects; json would make lists of them."""
+    if hasattr(value, "_asdict"):
+        return {key: _plain(each) for key, each in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -7,19 +7,26 @@ import torch
 
 from dflash_bench.cli.lab import command
 from dflash_bench.errors import ConfigError, Interrupted
-from dflash_bench.lab import build, cards, outputs
+from dflash_bench.lab import build, cards
 from dflash_bench.lab.acceptance import Acceptance
-from dflash_bench.lab.measures import Measures, Training, read, training_done, write
-from dflash_bench.lab.outputs import Output
+from dflash_bench.lab.measures import (
+    DrafterMeasures,
+    TargetMeasures,
+    label,
+    read_drafter,
+    read_target,
+    steps_of,
+    write,
+)
 from dflash_bench.lab.quality import Quality
 
-MEASURES = Measures(
-    training=Training(1500, 250, 4000),
-    losses={"chat": 0.25},
-    quality={"chat": Quality(24, 50.0, 1.0, 0.0)},
+TARGET = TargetMeasures(1500, {"chat": 0.25}, {"chat": Quality(24, 50.0, 1.0, 0.0)})
+DRAFTER = DrafterMeasures(
+    steps=4000,
+    num_outputs=250,
     acceptance=[
-        Acceptance("chat", 0.0, 16, committed=60, steps=10, identical=4, compared=4),
-        Acceptance("gsm8k", 0.0, 16, committed=40, steps=20, identical=4, compared=4),
+        Acceptance("chat", 0.0, "block 16", committed=60, steps=10, identical=4, compared=4),
+        Acceptance("gsm8k", 0.0, "block 16", committed=40, steps=20, identical=4, compared=4),
     ],
 )
 
@@ -32,7 +39,13 @@ def test_an_unknown_stage_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "first"),
-    [("target", "tokenizer"), ("outputs", "target"), ("dflash", "outputs"), ("cards", "dflash")],
+    [
+        ("target", "tokenizer"),
+        ("outputs", "target"),
+        ("dflash", "outputs"),
+        ("medusa", "outputs"),
+        ("cards", "dflash"),
+    ],
 )
 def test_a_stage_before_its_turn_names_the_one_that_is_missing(
     tmp_path: Path, stage: str, first: str
@@ -43,43 +56,51 @@ def test_a_stage_before_its_turn_names_the_one_that_is_missing(
 
 
 def test_measures_come_back_from_their_file(tmp_path: Path) -> None:
-    write(MEASURES, tmp_path / "measures.json")
-    assert read(tmp_path / "measures.json") == MEASURES
+    write(TARGET, tmp_path / "target.json")
+    write(DRAFTER, tmp_path / "drafter.json")
+    assert read_target(tmp_path / "target.json") == TARGET
+    assert read_drafter(tmp_path / "drafter.json") == DRAFTER
 
 
 def test_the_tau_table_pools_steps_and_not_means() -> None:
-    assert cards.tau_table(MEASURES.acceptance).splitlines()[-1] == "| all | 3.33 |"
+    assert cards.tau_table(DRAFTER.acceptance).splitlines()[-1] == "| all | 3.33 |"
+
+
+def test_a_setting_is_named_by_its_shape() -> None:
+    assert label({"block_size": 8}, 8) == "block 8"
+    assert label({"tree": {}}, 32) == "tree 32"
+    assert label({"denoise_steps": 1}, 16) == "block 16, 1 step"
+    assert label({"denoise_steps": 4}, 16) == "block 16, 4 steps"
 
 
 def test_cards_state_the_measures() -> None:
-    losses = {**MEASURES.losses, "gsm8k": 1.5}
-    quality = {**MEASURES.quality, "gsm8k": Quality(24, 99.0, 0.75, 0.5)}
-    both = Measures(MEASURES.training, losses, quality, MEASURES.acceptance)
-    assert "| `gsm8k` | 1.500 | 99 | 75% | 50% |" in cards.target_card(both)
-    assert "8 of 8 outputs are identical to\nplain decoding" in cards.dflash_card(both)
+    losses = {**TARGET.losses, "gsm8k": 1.5}
+    quality = {**TARGET.quality, "gsm8k": Quality(24, 99.0, 0.75, 0.5)}
+    card = cards.target_card(TargetMeasures(1500, losses, quality))
+    assert "| `gsm8k` | 1.500 | 99 | 75% | 50% |" in card
+    assert "| steps, tokens | 1,500," in card
+
+
+@pytest.mark.parametrize("name", build.DRAFTERS)
+def test_every_drafter_has_a_card(name: str) -> None:
+    card = cards.drafter_card(name, DRAFTER)
+    assert "8 of 8 outputs are identical to\nplain decoding" in card
+    assert "answers to 250 training prompts" in card
+    assert "| steps | 4,000 of" in card
+    assert f"stages `outputs` and `{name}`" in card
 
 
 def test_cards_tell_what_was_done_and_not_what_the_constants_say(tmp_path: Path) -> None:
-    outputs.write([Output("chat", 0.0, [1], [2])] * 3, tmp_path / "outputs.jsonl")
     torch.save({"step": 7}, tmp_path / "dflash.pt")
-    torch.save({"step": 5}, tmp_path / "target.pt")
-    training = training_done(tmp_path)
-    assert training == Training(target_steps=5, num_outputs=3, dflash_steps=7)
-    done = Measures(training, MEASURES.losses, MEASURES.quality, MEASURES.acceptance)
-    assert "answers to 3 training prompts" in cards.dflash_card(done)
-    assert "| steps | 7 of" in cards.dflash_card(done)
-    assert "| steps, tokens | 5," in cards.target_card(done)
+    assert steps_of(tmp_path / "dflash.pt") == 7
+    assert steps_of(tmp_path / "absent.pt") is None
 
 
-def test_cards_say_nothing_of_what_left_no_trace(tmp_path: Path) -> None:
-    training = training_done(tmp_path)
-    assert training == Training(target_steps=None, num_outputs=None, dflash_steps=None)
-    unknown = Measures(training, MEASURES.losses, MEASURES.quality, MEASURES.acceptance)
-    write(unknown, tmp_path / "measures.json")
-    assert read(tmp_path / "measures.json") == unknown
-    assert "| steps" not in cards.target_card(unknown)
-    assert "| steps" not in cards.dflash_card(unknown)
-    assert "answers to training prompts" in cards.dflash_card(unknown)
+def test_cards_say_nothing_of_what_left_no_trace() -> None:
+    assert "| steps" not in cards.target_card(TARGET._replace(steps=None))
+    unknown = cards.drafter_card("dflash", DRAFTER._replace(steps=None, num_outputs=None))
+    assert "| steps" not in unknown
+    assert "answers to training prompts" in unknown
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
@@ -108,7 +129,7 @@ def test_an_interrupted_build_can_go_on(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_publishing_leaves_the_work_behind(tmp_path: Path) -> None:
-    for name in ("target", "dflash", "markov-target", "markov-dflash", "work"):
+    for name in ("target", *build.DRAFTERS, "markov-target", "markov-dflash", "work"):
         (tmp_path / "out" / name).mkdir(parents=True)
     build.publish(tmp_path / "out", tmp_path / "package")
     assert not (tmp_path / "package" / "work").exists()

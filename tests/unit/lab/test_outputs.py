@@ -44,7 +44,13 @@ def test_any_drafter_leaves_the_text_as_it_is(
     drafter = dflash.initialise(tiny_target, dflash.config_for(tiny_target, 3))
     for temperature in outputs.TEMPERATURES:
         target, reference = answered(tiny_target, lab_tokenizer, temperature)
-        (found,) = measure(target, DFlashDrafter(drafter, target, 4), reference, max_new_tokens=12)
+        (found,) = measure(
+            target,
+            DFlashDrafter(drafter, target, 4),
+            reference,
+            label="block 4",
+            max_new_tokens=12,
+        )
         assert (found.identical, found.compared) == (3, 3)
         assert found.committed == sum(len(r.output) - 1 for r in reference)
         assert 1.0 <= found.tau <= 4.0

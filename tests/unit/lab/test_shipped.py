@@ -24,7 +24,7 @@ def test_code_is_accepted_in_long_runs_and_unchanged(target: Target, temperature
         target, words, rows, temperature, max_new_tokens=64, progress=lambda _: None
     )
     drafter = DFlashDrafter(dflash_checkpoint.load(MODELS / "dflash"), target)
-    (found,) = measure(target, drafter, reference, max_new_tokens=64)
+    (found,) = measure(target, drafter, reference, label="block 16", max_new_tokens=64)
     assert found.identical == found.compared == 6
     assert found.tau > 3
 
