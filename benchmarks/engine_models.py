@@ -71,12 +71,13 @@ def mid(folder: Path) -> Models:
     )
     save(DFlashModel(config), config, folder / "dflash")
     prompts = torch.randint(VOCAB, (16, 24)).tolist()
+    # Long enough that few steps are near the limit, where upstream verifies less than a block.
     return Models(
         name="mid",
         target=folder / "target",
         dflash=folder / "dflash",
         draft_model=folder / "draft-model",
-        requests=_asked(prompts[:2], 12, frozenset()),
+        requests=_asked(prompts[:1], 64, frozenset()),
         crowd=_asked(prompts, 6, frozenset()),
     )
 

@@ -45,8 +45,8 @@ class KVCache:
         """Make room for `rows` sequences of `max_length` tokens; what is large enough stays."""
         if self._keys.shape[1] >= rows and self._keys.shape[3] >= max_length:
             return
-        self._keys = self._allocate(rows, max_length)
-        self._values = self._allocate(rows, max_length)
+        self._keys = self._values = self._allocate(0, 0)  # what was there goes before the new comes
+        self._keys, self._values = (self._allocate(rows, max_length) for _ in range(2))
 
     def num_bytes(self) -> int:
         """Bytes of memory that keys and values take."""

@@ -4,7 +4,8 @@
     fast = SpeculativeGenerator(model, "z-lab/Qwen3-8B-DFlash-b16")
     ids = fast.generate(**inputs, max_new_tokens=256)
 
-Greedy output is `model.generate`'s own; a sampled one has the same law. What a generation
+Greedy output is `model.generate`'s own, but for near-ties, which another order of summing may decide
+otherwise: rare in float32, not so in bfloat16. A sampled one has the same law. What a generation
 configuration may ask for and this engine does not do is refused, not ignored.
 """
 
@@ -20,7 +21,7 @@ from dflash_bench.engine.hub import local_folder
 from dflash_bench.engine.identify import identify
 from dflash_bench.engine.loop import Admitted, generate
 from dflash_bench.engine.methods.base import Drafter
-from dflash_bench.engine.registry import build
+from dflash_bench.engine.registry import build, check
 from dflash_bench.engine.request import Request
 from dflash_bench.engine.sampling import Sampling
 from dflash_bench.engine.target import Target
@@ -56,13 +57,21 @@ class SpeculativeGenerator:
         """Take a loaded `model`, and a drafter or the folder or hub id of its checkpoint.
 
         The checkpoint tells its method; `settings` are that method's, such as block_size. Raises
-        ConfigError for a model or a checkpoint that does not fit.
+        ConfigError for a model or a checkpoint that does not fit, and for settings that would be ignored.
         """
+        if settings and not isinstance(drafter, str | Path):
+            raise ConfigError(
+                f"SpeculativeGenerator: {sorted(settings)[0]} is a setting of a checkpoint, but the drafter is"
+                " built already.",
+                remedy="Build the drafter with it, or name a checkpoint.",
+            )
         self._target = Target.from_model(model)
         self._defaults: GenerationConfig = model.generation_config
         if isinstance(drafter, str | Path):
             folder = local_folder(drafter)
-            drafter = build(identify(folder).method, self._target, {**settings, "draft": folder})
+            method, settings = identify(folder).method, {**settings, "draft": folder}
+            check(method, settings)
+            drafter = build(method, self._target, settings)
         self._drafter = drafter
 
     @torch.inference_mode()
@@ -78,12 +87,17 @@ class SpeculativeGenerator:
         """Continue every row of `input_ids` [B, T]; padding is where `attention_mask` [B, T] is 0.
 
         `changes` are settings of a generation configuration (max_new_tokens, do_sample, ...), laid
-        over `generation_config` or else the model's own. `seed` numbers the noise of sampling.
-        Returns int64 [B, T + longest answer], rows that ended earlier padded on the right.
+        over `generation_config`, which is laid over the model's own. Without a mask, padding is where
+        the padding token is, unless that may end a text. A penalty counts no padding, unlike Hugging Face's
+        own. `seed` numbers the noise of sampling. Returns [B, T + longest answer] of the dtype of
+        `input_ids`, rows that ended earlier padded on the right.
         """
-        asked = _settings(generation_config or self._defaults, changes)
+        asked = _settings([self._defaults, generation_config], changes)
+        stop_ids = frozenset(_ids(asked.get("eos_token_id")))
+        pad = asked.get("pad_token_id")
+        if attention_mask is None and pad is not None and pad not in stop_ids:
+            attention_mask = input_ids.ne(pad)
         prompts = _prompts(input_ids, attention_mask)
-        stop_ids = frozenset(_ids(asked.get("eos_token_id"))) or self._target.eos_ids
         limit = _new_tokens(asked, input_ids.shape[1])
         requests = [
             Request(str(row), tuple(prompt), limit, stop_ids, key=row)
@@ -99,12 +113,15 @@ class SpeculativeGenerator:
                 continue
             for row in event.rows:
                 answers[int(row.request_id)] += row.tokens
-        return torch.cat((input_ids, _padded(answers, asked, stop_ids, input_ids)), dim=1)
+        return torch.cat((input_ids, _padded(answers, asked, input_ids)), dim=1)
 
 
-def _settings(defaults: GenerationConfig, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return what is asked for, by name; raises ConfigError for what would be ignored."""
-    asked = {**defaults.to_diff_dict(), **changes}
+def _settings(layers: Sequence[GenerationConfig | None], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return what is asked for, by name, the last layer first; raises ConfigError for what would be ignored."""
+    asked: dict[str, Any] = {}
+    for layer in layers:
+        asked |= {} if layer is None else layer.to_diff_dict()
+    asked |= changes
     for name, value in asked.items():
         if name.startswith("_") or name in _HONOURED | _HARMLESS:
             continue
@@ -167,19 +184,15 @@ def _sampling(asked: dict[str, Any], seed: int) -> Sampling:
     )
 
 
-def _padded(
-    answers: Sequence[Sequence[int]],
-    asked: dict[str, Any],
-    stop_ids: frozenset[int],
-    like: Tensor,
-) -> Tensor:
+def _padded(answers: Sequence[Sequence[int]], asked: dict[str, Any], like: Tensor) -> Tensor:
     """Pad the answers on the right: with the padding token, or else the first that ends a text."""
     pad = asked.get("pad_token_id")
-    if pad is None:
-        pad = next(iter(_ids(asked.get("eos_token_id")) or sorted(stop_ids)), 0)
+    if pad is None:  # where nothing ends a text, all answers are of one length
+        pad = next(iter(_ids(asked.get("eos_token_id"))), 0)
     width = max(len(answer) for answer in answers)
     return like.new_tensor([[*answer, *[pad] * (width - len(answer))] for answer in answers])
 
 
-def _ids(value: int | Sequence[int] | None) -> list[int]:
+def _ids(value: int | Sequence[int] | Tensor | None) -> list[int]:
+    value = value.tolist() if isinstance(value, Tensor) else value
     return [] if value is None else [value] if isinstance(value, int) else list(value)

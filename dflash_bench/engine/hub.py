@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from huggingface_hub import list_repo_files, snapshot_download
+from huggingface_hub import snapshot_download
 
 from dflash_bench.errors import InfrastructureError
 
@@ -27,19 +27,14 @@ def local_folder(path_or_id: str | Path) -> Path:
             remedy="Name an existing folder, or a hub id of the form owner/name.",
         )
     try:
-        return Path(snapshot_download(name, allow_patterns=_wanted(name)))
+        # The download falls back to the hub's cache where there is no network; a listing would not.
+        found = Path(snapshot_download(name, allow_patterns=[*_TEXTS, "*.safetensors"]))
+        if not any(found.rglob("*.safetensors")):
+            found = Path(snapshot_download(name, allow_patterns=[*_TEXTS, *_PICKLES]))
+        return found
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InfrastructureError(
             f"There is no folder {name}, and the hub did not give a model of that name: {reason}",
             remedy=f"Download {name} where there is a network, and name its local folder.",
         ) from error
-
-
-def _wanted(name: str) -> list[str]:
-    """Return the patterns of the files to fetch; without a network, those of what may lie in the cache."""
-    try:
-        safe = any(file.endswith(".safetensors") for file in list_repo_files(name))
-    except OSError:
-        safe = True
-    return [*_TEXTS, "*.safetensors"] if safe else [*_TEXTS, *_PICKLES]

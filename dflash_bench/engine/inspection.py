@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformers import AutoConfig
-
 from dflash_bench.engine.describe import Description, TargetShape, describe, said_rope
 from dflash_bench.engine.identify import Identity, identify
-from dflash_bench.engine.methods.checkpoint import CONFIG, read_json
-from dflash_bench.engine.pretrained import refuse_family
+from dflash_bench.engine.pretrained import read_config, refuse_windows
 from dflash_bench.errors import ConfigError
 
 
@@ -44,16 +41,8 @@ def inspect(folder: Path, target: Path | None = None) -> Inspection:
 
 def read_target(folder: Path) -> TargetShape:
     """Read a target's shape from its `config.json` alone; raises ConfigError for no supported model."""
-    raw = read_json(folder / CONFIG)
-    refuse_family(str(raw.get("model_type")), str(folder))
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{folder / CONFIG} is no valid configuration: {reason}",
-            remedy="Download the model again.",
-        ) from None
+    config = read_config(folder)
+    refuse_windows(config, str(folder))
     return TargetShape(
         folder,
         config.hidden_size,

@@ -172,7 +172,7 @@ def _step(
     """Draft, verify and commit one block of every row of `batch`."""
     lengths = [slot.length for slot in batch]
     columns = [[slot.pending for slot in batch], lengths, [slot.request.key for slot in batch]]
-    pending, starts, keys = torch.tensor(columns, device=target.device)  # [A] each
+    pending, starts, keys = torch.tensor(columns).to(target.device, non_blocking=True)  # [A] each
     law = sampling if rule == "reject" and sampling.temperature > 0 else None
     anchors = Anchors(pending, lengths, starts, keys, law)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from dflash_bench.engine.hub import local_folder
@@ -40,8 +41,7 @@ def load_pretrained(
     model.
     """
     folder = local_folder(path_or_id)
-    model_type = _model_type(folder / "config.json")
-    refuse_family(model_type, str(folder))
+    model_type = str(read_config(folder).model_type)
     # Whoever runs us shows progress.
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -54,7 +54,7 @@ def load_pretrained(
             use_safetensors=True,
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
             f"{folder} holds no loadable {model_type} model: {reason}",
@@ -83,8 +83,40 @@ def refuse_family(model_type: str, where: str) -> None:
     )
 
 
+def read_config(folder: Path) -> Any:
+    """Return the Hugging Face configuration of a folder; raises ConfigError if it is no supported model's."""
+    file = folder / "config.json"
+    refuse_family(_model_type(file), str(folder))
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    # A value of the wrong kind meets a validator, or else whatever first computes with it.
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        StrictDataclassError,
+    ) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ConfigError(
+            f"{file} is no valid configuration: {reason}.", remedy="Download the model again."
+        ) from None
+
+
 def refuse_attention(config: Any, where: str) -> None:
     """Raise ConfigError if attention is other than full causal attention with fixed RoPE angles."""
+    refuse_windows(config, where)
+    if config._attn_implementation != "sdpa":
+        raise ConfigError(
+            f"{where}: attention {config._attn_implementation!r} is not supported: eager attention"
+            " adds a boolean mask instead of applying it, which hides nothing and raises nothing.",
+            remedy="Use attn 'sdpa'.",
+        )
+
+
+def refuse_windows(config: Any, where: str) -> None:
+    """Raise ConfigError if a token's keys are not seen for ever, or do not keep their angles."""
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
     if kinds:
         raise _windowed(where, f"layer_types has {', '.join(sorted(kinds))}")
@@ -100,12 +132,6 @@ def refuse_attention(config: Any, where: str) -> None:
             " longest sequence of the batch, so a row's text would depend on its neighbours.",
             remedy="Use the target with its plain RoPE.",
         )
-    if config._attn_implementation != "sdpa":
-        raise ConfigError(
-            f"{where}: attention {config._attn_implementation!r} is not supported: eager attention"
-            " adds a boolean mask instead of applying it, which hides nothing and raises nothing.",
-            remedy="Use attn 'sdpa'.",
-        )
 
 
 def _windowed(where: str, found: str) -> ConfigError:
@@ -119,9 +145,12 @@ def _windowed(where: str, found: str) -> ConfigError:
 def _model_type(file: Path) -> str:
     try:
         model_type = json.loads(file.read_text(encoding="utf-8")).get("model_type")
-    except FileNotFoundError:
+    except OSError as error:
         raise ConfigError(
-            f"{file} does not exist.", remedy="Name the folder of a Hugging Face model."
+            f"{file} does not exist."
+            if isinstance(error, FileNotFoundError)
+            else f"{file} cannot be read: {error.strerror}.",
+            remedy="Name the folder of a Hugging Face model.",
         ) from None
     except (ValueError, AttributeError) as error:
         raise ConfigError(

@@ -90,9 +90,10 @@ def check(method: str, settings: Settings, rule: str | None = None) -> None:
 
 def _check_rule(method: str, known: Method, told: Settings, rule: str | None) -> None:
     if rule == "typical" and not known.has_typical:
+        others = "match" if _without_a_law(known, told) else "match or reject"
         raise ConfigError(
             f"verify: 'typical' is a rule for medusa, not for '{method}'.",
-            remedy="Write verify: match or reject, which keep the target's law.",
+            remedy=f"Write verify: {others}, which keeps the target's law.",
         )
     if rule == "reject" and (why := _without_a_law(known, told)):
         raise ConfigError(

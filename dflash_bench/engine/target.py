@@ -130,5 +130,5 @@ class Target:
 
 def block_positions(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
     """Return the positions [A, K] of blocks that start where each row ends."""
-    starts = torch.tensor(lengths, device=device)
+    starts = torch.tensor(lengths).to(device, non_blocking=True)  # waits for nothing that is queued
     return starts[:, None] + torch.arange(width, device=device)

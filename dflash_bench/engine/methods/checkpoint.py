@@ -5,6 +5,7 @@ pickles: those go through torch's safe loader alone, which builds tensors and ru
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -40,6 +41,8 @@ def read_json(file: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{file} does not exist.", remedy="Name the folder of a drafter's checkpoint."
         ) from None
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.", remedy=_AGAIN) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not valid JSON: {error}.", remedy=_AGAIN) from None
     if not isinstance(raw, dict):
@@ -73,13 +76,18 @@ def read_tensors(folder: Path, *pickles: str) -> dict[str, Tensor]:
 def check_tensors(
     expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], folder: Path
 ) -> None:
-    """Raise ConfigError naming every tensor that is missing, unexpected or of the wrong shape."""
+    """Raise ConfigError naming every tensor that is missing, unexpected, or of another shape or no float."""
     faults = [f"{name} is missing" for name in expected if name not in found]
     faults += [f"{name} is unexpected" for name in found if name not in expected]
     faults += [
         f"{name} has shape {list(found[name].shape)}, expected {list(shape)}"
         for name, shape in expected.items()
         if name in found and found[name].shape != shape
+    ]
+    faults += [
+        f"{name} is {str(found[name].dtype).removeprefix('torch.')}, expected floating point"
+        for name in expected
+        if name in found and not found[name].is_floating_point()
     ]
     if faults:
         more = f" (and {len(faults) - 6} more)" if len(faults) > 6 else ""
@@ -105,14 +113,28 @@ def _has_safetensors(folder: Path) -> bool:
 def _read_pickle(file: Path) -> dict[str, Tensor]:
     try:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+    # The safe loader meets a damaged file with whatever its parser stumbles over.
+    except (
+        UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        LookupError,
+        AttributeError,
+    ) as error:
+        # Of torch's message only this: the rest says how to load the file unsafely.
+        found = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        reason = (
+            f"it refers to {found[1]}" if found else "it is damaged, or holds more than tensors"
+        )
         raise ConfigError(
-            f"{file} is refused by torch's safe loader: {reason}",
+            f"{file} is refused by torch's safe loader: {reason}.",
             remedy="Convert it to safetensors where it can be trusted; we run no code of a checkpoint.",
         ) from None
-    if not isinstance(tensors, dict) or not all(isinstance(t, Tensor) for t in tensors.values()):
-        raise ConfigError(f"{file} holds no dictionary of tensors.", remedy=_AGAIN)
+    if not isinstance(tensors, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()
+    ):
+        raise ConfigError(f"{file} holds no dictionary of named tensors.", remedy=_AGAIN)
     return tensors
 
 

@@ -152,7 +152,18 @@ def _vocabulary(folder: Path) -> dict[int, str]:
     if not (folder / TOKENIZER).is_file():
         return {}
     raw = read_json(folder / TOKENIZER)
-    vocab = raw.get("model", {}).get("vocab", {})  # of Unigram: a list of pairs, their index the id
-    pairs = vocab.items() if isinstance(vocab, dict) else ((t[0], i) for i, t in enumerate(vocab))
-    tokens = {token_id: token for token, token_id in pairs}
-    return tokens | {added["id"]: added["content"] for added in raw.get("added_tokens", [])}
+    try:
+        vocab = raw.get("model", {}).get(
+            "vocab", {}
+        )  # of Unigram: a list of pairs, their index the id
+        pairs = (
+            vocab.items() if isinstance(vocab, dict) else ((t[0], i) for i, t in enumerate(vocab))
+        )
+        tokens = {int(token_id): str(token) for token, token_id in pairs}
+        added = {int(each["id"]): str(each["content"]) for each in raw.get("added_tokens", [])}
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise ConfigError(
+            f"{folder / TOKENIZER} is no tokenizer's: model.vocab or added_tokens cannot be read.",
+            remedy="Download the model again.",
+        ) from None
+    return tokens | added

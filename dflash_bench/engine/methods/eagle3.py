@@ -197,8 +197,8 @@ class Eagle3Drafter:
 def build(target: Target, settings: Settings, loaded: Loaded) -> Eagle3Drafter:
     """Build the drafter of the folder or hub id `draft`; `loaded` keeps what was read before.
 
-    Settings: `block_size`, nodes with the anchor (8 for a chain, 60 for a tree); `tree`, with `top_k`
-    and `depth`. Raises ConfigError for settings or a checkpoint that do not fit.
+    Settings: `block_size`, nodes with the anchor (8 for a chain, 60 for a tree, or all that it has);
+    `tree`, with `top_k` and `depth`. Raises ConfigError for settings or a checkpoint that do not fit.
     """
     draft, asked = settings.get("draft"), settings.get("block_size")
     if not isinstance(draft, str | Path):
@@ -207,9 +207,7 @@ def build(target: Target, settings: Settings, loaded: Loaded) -> Eagle3Drafter:
             remedy="Set draft: to a folder or hub id.",
         )
     tree = TreeShape.read(settings.get("tree"))
-    if asked is None:
-        asked = CHAIN_NODES if tree is None else TREE_NODES
-    if type(asked) is not int or asked < 2:
+    if asked is not None and (type(asked) is not int or asked < 2):
         raise ConfigError(
             f"block_size is {asked!r}.",
             remedy="It must be an integer of at least 2: it counts the anchor, and one draft.",
@@ -220,4 +218,12 @@ def build(target: Target, settings: Settings, loaded: Loaded) -> Eagle3Drafter:
         loaded["eagle3", folder] = model
     model = loaded["eagle3", folder]
     taps = eagle3_checkpoint.check_fit(model.config, target, folder)
-    return Eagle3Drafter(model, target, taps, asked, tree)
+    if tree is None:
+        return Eagle3Drafter(model, target, taps, asked or CHAIN_NODES)
+    most = 1 + tree.within(model.config.draft_vocab_size).num_candidates
+    if asked is not None and asked > most:
+        raise ConfigError(
+            f"block_size is {asked}, but a tree of top_k {tree.top_k} and depth {tree.depth} has {most} nodes.",
+            remedy=f"Choose from 2 to {most}, the anchor counted, or a larger tree.",
+        )
+    return Eagle3Drafter(model, target, taps, asked or min(TREE_NODES, most), tree)

@@ -83,6 +83,11 @@ def read_offsets(
             f"d2t in {folder} has shape {list(d2t.shape)}, expected [{size}], the draft_vocab_size.",
             remedy="Use the config.json and weights of one and the same checkpoint.",
         )
+    if d2t.is_floating_point():
+        raise ConfigError(
+            f"d2t in {folder} is {str(d2t.dtype).removeprefix('torch.')}, expected integers.",
+            remedy="Use a checkpoint whose d2t and t2d are in SafeAILab's form.",
+        )
     ids = d2t.long() + torch.arange(size)
     fault = None
     if ids.min() < 0 or ids.max() >= vocab:

@@ -100,12 +100,18 @@ def to_json(config: Eagle3Config, dtype: str) -> Json:
 def _config(raw: Json, taps: tuple[int, ...] | None, file: Path) -> Eagle3Config:
     shape: Json = {key: integer(raw, key, file) for key in _SHAPES}
     heads, hidden = shape["num_attention_heads"], shape["hidden_size"]
+    kv_heads = optional(raw, "num_key_value_heads", heads, file)
+    head_dim = optional(raw, "head_dim", hidden // heads, file)
+    if heads % kv_heads:
+        raise refusal(file, "num_key_value_heads", kv_heads, f"{heads} heads do not divide by it")
+    if head_dim % 2:
+        raise refusal(file, "head_dim", head_dim, "RoPE turns pairs: an even number is needed here")
     switches: Json = {key: boolean(raw, key, file) for key in (*_SWITCHES, "attention_bias")}
     return Eagle3Config(
         **shape,
         **switches,
-        num_key_value_heads=optional(raw, "num_key_value_heads", heads, file),
-        head_dim=optional(raw, "head_dim", hidden // heads, file),
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
         target_hidden_size=optional(raw, "target_hidden_size", hidden, file),
         draft_vocab_size=optional(raw, "draft_vocab_size", shape["vocab_size"], file),
         rms_norm_eps=number(raw, "rms_norm_eps", file),

@@ -82,13 +82,16 @@ def rope(raw: Json, file: Path) -> Json:
         found |= told
     kind = found.pop("type", None) or "default"
     kind = found.pop("rope_type", kind)
-    if kind not in _ROPES:
+    if not isinstance(kind, str) or kind not in _ROPES:
         raise refusal(file, "rope_type", kind, f"only {', '.join(_ROPES)} are supported")
     needed, known = _ROPES[kind]
     for key in found.keys() - needed - known - {"rope_theta"}:
         raise refusal(file, key, found[key], f"RoPE of type {kind} has no such key")
     for key in needed:
         number(found, key, file)
+    for key in found.keys() & known:
+        if found[key] is not None:
+            (boolean if key == "truncate" else number)(found, key, file)
     bases = {number(r, "rope_theta", file) for r in (raw, found) if r.get("rope_theta") is not None}
     if len(bases) > 1:
         raise refusal(file, "rope_theta", sorted(bases), "it is said twice, differently")

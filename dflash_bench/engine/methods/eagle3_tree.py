@@ -37,6 +37,11 @@ class TreeShape:
         """Cache slots that growing takes: every level but the last is run through the layer."""
         return (self.depth - 1) * self.top_k
 
+    @property
+    def num_candidates(self) -> int:
+        """Nodes that a tree offers: the anchor's children, and those of `top_k` nodes of each level."""
+        return self.top_k + (self.depth - 1) * self.top_k**2
+
     def within(self, draft_vocab_size: int) -> "TreeShape":
         """Return the shape for a vocabulary that may have fewer than `top_k` tokens."""
         return replace(self, top_k=min(self.top_k, draft_vocab_size))

@@ -102,7 +102,7 @@ def _nodes(tree: object, config: MedusaConfig) -> tuple[tuple[int, ...], ...]:
         "depth": min(max(map(len, CHOICES)), config.num_heads),
         "top_k": min(max(map(max, CHOICES)) + 1, config.draft_vocab_size or config.vocab_size),
     }
-    if unknown := sorted(tree.keys() - limits.keys()):
+    if unknown := sorted(tree.keys() - limits.keys(), key=str):
         raise ConfigError(f"tree: there is no {unknown[0]}.", remedy="It has depth and top_k.")
     for key, most in limits.items():
         told = tree.get(key)

@@ -62,6 +62,7 @@ def read_heads(folder: Path) -> Heads:
     if raw.get("truncated_vocab_size") in (None, raw.get("vocab_size")):
         token_map = None  # as in vLLM: of a full vocabulary nothing is mapped
     if token_map is not None:
+        _check_map(token_map, raw, folder)
         token_map = token_map.long()
     if any(name.startswith("blocks.") for name in tensors):
         tensors = _from_vllm(tensors, raw, token_map, layers)
@@ -124,7 +125,7 @@ def _from_vllm(
             name = f"{place[1]}.{place[2]}.linear.{place[3]}"
         elif head:
             name = f"{head[1] or 0}.{layers}.weight"
-            if token_map is not None and len(tensor) > len(token_map):
+            if token_map is not None and _has_rows(tensor, token_map):
                 tensor = tensor[token_map]
         named[name] = tensor
     if raw.get("original_lm_head") and f"0.{layers}.weight" in named:
@@ -150,15 +151,7 @@ def _config(
         raise ConfigError(f"The weights in {folder} are no Medusa heads: {reason}.", remedy=_REMEDY)
     is_medusa, num_heads = "medusa_num_heads" in raw, _count_heads(tensors)
     claimed = _integer(raw, "medusa_num_heads" if is_medusa else "num_heads", file)
-    vocab_size = _integer(raw, "vocab_size", file, len(output) if token_map is None else None)
-    if token_map is not None and not _is_injective(
-        token_map, raw["truncated_vocab_size"], vocab_size
-    ):
-        raise ConfigError(
-            f"{folder}: token_map is no list of truncated_vocab_size {raw['truncated_vocab_size']}"
-            f" different tokens from 0 to {vocab_size - 1}.",
-            remedy=_REMEDY,
-        )
+    vocab_size = _integer(raw, "vocab_size", file, len(output))
     return MedusaConfig(
         hidden_size=_integer(raw, "hidden_size", file, output.shape[1]),
         vocab_size=vocab_size,
@@ -174,6 +167,19 @@ def _count_heads(tensors: dict[str, Tensor]) -> int:
     return len({name.split(".")[0] for name in tensors})
 
 
-def _is_injective(token_map: Tensor, count: int, vocab_size: int) -> bool:
+def _has_rows(tensor: Tensor, token_map: Tensor) -> bool:
+    """Tell whether a matrix has rows beyond those of the map, and all that the map asks for."""
+    return tensor.ndim == 2 and len(tensor) > max(len(token_map), int(token_map.max()))
+
+
+def _check_map(token_map: Tensor, raw: dict[str, Any], folder: Path) -> None:
+    """Refuse a token map that is not as many different tokens of the vocabulary as it claims."""
+    count = _integer(raw, "truncated_vocab_size", folder / CONFIG)
+    vocab_size = _integer(raw, "vocab_size", folder / CONFIG)
     known = set(token_map.flatten().tolist()) & set(range(vocab_size))
-    return token_map.shape == (count,) and len(known) == count
+    if token_map.is_floating_point() or token_map.shape != (count,) or len(known) != count:
+        raise ConfigError(
+            f"{folder}: token_map is no list of truncated_vocab_size {count} different tokens from 0 to"
+            f" {vocab_size - 1}.",
+            remedy=_REMEDY,
+        )

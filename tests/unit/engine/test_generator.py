@@ -85,6 +85,37 @@ def test_a_checkpoint_names_its_method() -> None:
     assert torch.equal(fast.generate(ids, max_new_tokens=20, pad_token_id=PAD), expected)
 
 
+def test_settings_of_the_checkpoints_method_only_are_taken() -> None:
+    model = Target.load(MODELS / "target").network.model  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="blocksize: method 'dflash' has no such setting"):
+        SpeculativeGenerator(model, MODELS / "dflash", blocksize=8)
+    drafter = build_dflash(Target.from_model(build_model()))
+    with pytest.raises(ConfigError, match="block_size is a setting of a checkpoint"):
+        SpeculativeGenerator(build_model(), drafter, block_size=8)
+
+
+def test_without_a_mask_padding_is_told_as_by_hugging_face() -> None:
+    model, ids = build_model().eval(), padded(3)["input_ids"]
+    for eos in (None, PAD):  # a padding token that may end a text tells nothing
+        asked: dict[str, Any] = {"max_new_tokens": 12, "pad_token_id": PAD, "eos_token_id": eos}
+        expected = model.generate(ids, do_sample=False, **asked)
+        assert torch.equal(generator(model).generate(ids, **asked), expected)
+
+
+def test_a_configuration_is_laid_over_the_models_own() -> None:
+    model = build_model().eval()
+    model.generation_config.repetition_penalty = 1.3
+    free = model.generate(**padded(1), max_new_tokens=12, do_sample=False, pad_token_id=PAD)
+    model.generation_config.eos_token_id = int(free[0, 12])
+    model.generation_config.pad_token_id = PAD
+    config = GenerationConfig(max_new_tokens=12)  # type: ignore[no-untyped-call]
+    expected = model.generate(**padded(1), generation_config=config)
+    assert expected.shape[1] < 9 + 12, "the model's own end of text must count, after some tokens"
+    assert torch.equal(generator(model).generate(**padded(1), generation_config=config), expected)
+    endless = generator(model).generate(**padded(1), max_new_tokens=12, eos_token_id=None)
+    assert torch.equal(endless, free)
+
+
 @pytest.mark.parametrize(
     ("asked", "named"),
     [

@@ -93,6 +93,12 @@ def test_memory_is_counted_from_shapes(tmp_path: Path) -> None:
     assert memory.in_bytes(2)[1] == 2 * memory.cached_per_token
 
 
+def test_a_target_that_could_not_be_verified_is_refused(tmp_path: Path, target: Path) -> None:
+    edit(target, sliding_window=64, use_sliding_window=True)
+    with pytest.raises(ConfigError, match="sliding_window is 64: only full attention"):
+        inspect(checkpoint(tmp_path / "drafter"), target)
+
+
 def test_the_yardstick_is_a_model_of_600_million() -> None:
     weights, cached = QWEN3_600M.in_bytes(2)
     assert weights == 2 * 596_049_920  # the number of parameters on the model's page: 0.6B

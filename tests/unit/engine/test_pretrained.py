@@ -1,6 +1,7 @@
 """Loading a target: what is read, and what is refused by name."""
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,6 @@ def test_a_hub_id_without_network_names_the_local_way_out(monkeypatch: pytest.Mo
     def offline(*_: object, **__: object) -> str:
         raise OSError("Name or service not known")
 
-    monkeypatch.setattr(hub, "list_repo_files", offline)
     monkeypatch.setattr(hub, "snapshot_download", offline)
     with pytest.raises(InfrastructureError, match="Name or service not known") as caught:
         Target.load("owner/name")
@@ -124,14 +124,42 @@ def test_a_hub_id_without_network_names_the_local_way_out(monkeypatch: pytest.Mo
 def test_pickles_are_fetched_only_where_there_is_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: list[str], pickles: bool
 ) -> None:
-    asked: list[str] = []
-
     def fetch(name: str, allow_patterns: list[str]) -> str:
-        asked.extend(allow_patterns)
+        for file in files:
+            if any(fnmatch(file, pattern) for pattern in allow_patterns):
+                (tmp_path / file).touch()
         return str(tmp_path)
 
-    monkeypatch.setattr(hub, "list_repo_files", lambda name: files)
     monkeypatch.setattr(hub, "snapshot_download", fetch)
     assert hub.local_folder("owner/name") == tmp_path
-    assert ("medusa_lm_head.pt" in asked) == pickles
-    assert ("*.safetensors" in asked) != pickles
+    wanted = files if pickles else [file for file in files if not file.endswith(".bin")]
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(wanted)
+
+
+def test_a_hub_out_of_reach_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        "huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9"
+    )  # nobody listens
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(InfrastructureError, match="There is no folder owner/name, and the hub"):
+        hub.local_folder("owner/name")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_size", "wide"),
+        ("num_hidden_layers", None),
+        ("rope_parameters", {"rope_type": "yarn"}),
+        ("rope_parameters", 7),
+        ("hidden_act", "unheard of"),
+    ],
+)
+def test_a_value_that_transformers_stumbles_over_is_told_with_the_file(
+    folder: Path, key: str, value: object
+) -> None:
+    edit_config(folder, **{key: value})
+    with pytest.raises(ConfigError, match=str(folder)):
+        Target.load(folder)

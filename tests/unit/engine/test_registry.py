@@ -117,6 +117,7 @@ def test_what_a_method_has_may_be_asked(
             "a rule for medusa, not for 'dflash'",
             "match or rej",
         ),
+        ("ngram", {}, "typical", "a rule for medusa, not for 'ngram'", "verify: match, which"),
         ("ngram", {}, "reject", "verify: 'reject' needs drafts", "verify: match"),
         (
             "dflash",

@@ -162,6 +162,16 @@ def test_a_draft_model_of_another_tokenizer_is_refused(
     assert error.value.remedy
 
 
+@pytest.mark.parametrize(
+    "content", ['{"model": null}', '{"added_tokens": [{}]}', '{"model": {"vocab": [1]}}']
+)
+def test_a_tokenizer_that_is_none_is_refused(target: Target, tmp_path: Path, content: str) -> None:
+    folder = save(tmp_path / "draft", VOCAB, 50)
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"tokenizer\.json is no tokenizer's"):
+        draft_model.build(target, {"draft": folder}, {})
+
+
 def test_without_a_tokenizer_the_vocabularies_must_be_equal(tmp_path: Path) -> None:
     folder = save(tmp_path / "draft", VOCAB + 8, None)
     with pytest.raises(ConfigError, match=r"no tokenizer\.json says"):

@@ -271,6 +271,15 @@ class TestBuild:
         assert five.taps == TAPS
         assert len(loaded) == 1
 
+    def test_a_tree_of_fewer_nodes_is_the_block(self, folder: Path) -> None:
+        small = {"draft": folder, "tree": {"top_k": 2, "depth": 2}}
+        assert build(build_target(), small, {}).block_size == 1 + 2 + 4
+        wide = {
+            "draft": folder,
+            "tree": {"top_k": 99, "depth": 1},
+        }  # of 16 tokens that can be drafted
+        assert build(build_target(), wide, {}).block_size == 1 + 16
+
     def test_what_it_builds_drafts(self, folder: Path) -> None:
         target, requests = build_target(), build_requests(3)
         plain = outputs(target, AutoregressiveDrafter(), requests)
@@ -284,6 +293,10 @@ class TestBuild:
             ({"draft": None}, "needs a drafter, but draft is None"),
             ({"block_size": 1}, "block_size is 1"),
             ({"block_size": True}, "block_size is True"),
+            (
+                {"block_size": 8, "tree": {"top_k": 2, "depth": 2}},
+                "block_size is 8, but .* has 7 nodes",
+            ),
             ({"tree": 3}, "tree is 3"),
             ({"tree": {"topk": 3}}, "tree has no topk"),
             ({"tree": {"depth": 0}}, "tree.depth is 0"),

@@ -118,6 +118,7 @@ def test_a_map_of_ids_instead_of_offsets_is_refused(folder: Path) -> None:
         (torch.zeros(15, dtype=torch.int64), None, r"shape \[15\], expected \[16\]"),
         (-torch.arange(16), None, "several draft tokens the same meaning"),
         (-torch.ones(16, dtype=torch.int64), None, "reaches token -1 of 64"),
+        (torch.full((16,), 0.5), None, "is float32, expected integers"),
         (torch.zeros(16, dtype=torch.int64), torch.arange(VOCAB) > 47, "tokens that t2d marks"),
         (torch.zeros(16, dtype=torch.int64), torch.ones(VOCAB, dtype=torch.bool), "t2d marks"),
     ],
@@ -135,6 +136,13 @@ def test_weights_that_do_not_fit_the_config_are_named(folder: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"k_proj.weight is missing; midlayer.bonus is unexpected"
     ):
+        checkpoint.load(folder)
+
+
+def test_weights_that_would_need_scales_are_named(folder: Path) -> None:
+    name = "midlayer.self_attn.o_proj.weight"
+    change(folder, **{name: torch.ones(32, 32, dtype=torch.int8)})
+    with pytest.raises(ConfigError, match=f"{name} is int8, expected floating point"):
         checkpoint.load(folder)
 
 

@@ -208,6 +208,11 @@ def test_taps_that_every_reader_would_read_otherwise_are_not_written() -> None:
         ({"hidden_size": 0}, "hidden_size is 0: an integer"),
         ({"rms_norm_eps": "small"}, "rms_norm_eps is \"small\": a positive number"),
         ({"fc_norm": "yes"}, 'fc_norm is "yes": true or false'),
+        ({"rope_scaling": {"rope_type": ["yarn"]}}, "rope_type is .*only default"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": "x"}}, 'beta_fast is "x"'),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "truncate": 2}}, "truncate is 2: true"),
+        ({"head_dim": 7}, "head_dim is 7: RoPE turns pairs"),
+        ({"num_attention_heads": 5, "num_key_value_heads": 2}, "num_key_value_heads is 2: 5 heads"),
     ],
 )  # fmt: skip
 def test_what_is_not_honoured_is_refused_by_name(

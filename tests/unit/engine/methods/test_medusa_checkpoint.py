@@ -186,6 +186,17 @@ def test_a_token_map_that_misses_the_vocabulary_is_refused(
     refused(write(tmp_path, config, tensors, "model.safetensors"), "token_map")
 
 
+@pytest.mark.parametrize(
+    "token_map", [torch.tensor([0, 1, 2, VOCAB]), torch.tensor(3), torch.arange(4) + 0.5]
+)
+def test_a_token_map_is_judged_before_it_is_used(
+    heads: MedusaHeads, tmp_path: Path, token_map: Tensor
+) -> None:
+    tensors = {**to_vllm(heads.state_dict()), "token_map": token_map}
+    config = {**VLLM, "truncated_vocab_size": 4}
+    refused(write(tmp_path, config, tensors, "model.safetensors"), "token_map is no list")
+
+
 class Payload:
     def __reduce__(self) -> tuple[Any, ...]:
         return print, ("ran",)
@@ -194,8 +205,21 @@ class Payload:
 def test_a_pickle_of_code_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text(json.dumps(MEDUSA))
     torch.save({"0.0.linear.weight": Payload()}, tmp_path / "medusa_lm_head.pt")
-    refused(tmp_path, "safe loader")
+    refused(tmp_path, "safe loader: it refers to print")
     assert "ran" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", b"hello world", b"PK\x03\x04 of a zip archive"])
+def test_a_damaged_pickle_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MEDUSA))
+    (tmp_path / "medusa_lm_head.pt").write_bytes(content)
+    refused(tmp_path, "safe loader: it is damaged")
+
+
+def test_a_pickle_of_numbered_tensors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MEDUSA))
+    torch.save({0: torch.ones(2)}, tmp_path / "medusa_lm_head.pt")
+    refused(tmp_path, "no dictionary of named tensors")
 
 
 @pytest.fixture
@@ -235,6 +259,7 @@ def test_a_drafter_is_built(
         ({"tree": {"depth": 4}}, "depth is 4"),
         ({"tree": {"top_k": 11}}, "top_k is 11"),
         ({"tree": {"width": 3}}, "width"),
+        ({"tree": {"width": 3, 4: 5}}, "there is no 4"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
