@@ -64,8 +64,8 @@ class Clock:
         cpu: Callable[[], float] = time.process_time,
     ) -> None:
         """Measure work on `device`; `wall` and `cpu` return seconds."""
-        kind = torch.device(device).type
-        if kind not in ("cpu", "cuda"):
+        self._device = torch.device(device)
+        if (kind := self._device.type) not in ("cpu", "cuda"):
             raise ConfigError(f"device {kind} cannot be timed.", remedy="Use device cpu or cuda.")
         self._on_gpu = kind == "cuda"
         self._wall, self._cpu = wall, cpu
@@ -87,7 +87,7 @@ class Clock:
     def read(self) -> Times:
         """Return the times since `start`, once all work of the device is done."""
         if self._on_gpu:
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(self._device)
         wall, cpu = self._wall() - self._started[0], self._cpu() - self._started[1]
         phases: dict[str, float] = {}
         for name, begin, end in self._phases:
@@ -98,7 +98,7 @@ class Clock:
         if not self._on_gpu:
             return self._wall()
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(self._device))
         return event
 
     def _between(self, begin: Any, end: Any) -> float:

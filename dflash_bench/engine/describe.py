@@ -182,11 +182,17 @@ def _describe_draft_model(folder: Path) -> Description:
     def fit(target: TargetShape) -> None:
         draft_model.check_fit(config.vocab_size, folder, target.vocab_size, target.folder)
 
+    doubts: tuple[str, ...] = ()
+    if not (folder / draft_model.TOKENIZER).is_file():
+        doubts = (
+            f"it has no {draft_model.TOKENIZER}: nothing tells whether its tokens are the target's",
+        )
     return Description(
         facts,
         Memory(_count(model), cached),
         fit,
         max_positions=_positions(folder),
+        doubts=doubts,
     )
 
 

@@ -6,7 +6,7 @@ pickles: those go through torch's safe loader alone, which builds tensors and ru
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Protocol
@@ -74,9 +74,15 @@ def read_tensors(folder: Path, *pickles: str) -> dict[str, Tensor]:
 
 
 def check_tensors(
-    expected: Mapping[str, torch.Size], found: Mapping[str, Tensor], folder: Path
+    expected: Mapping[str, torch.Size],
+    found: Mapping[str, Tensor],
+    folder: Path,
+    indices: Collection[str] = (),
 ) -> None:
-    """Raise ConfigError naming every tensor that is missing, unexpected, or of another shape or no float."""
+    """Raise ConfigError naming every tensor that is missing, unexpected, of another shape or kind.
+
+    All are floating point but `indices`, which hold whole numbers.
+    """
     faults = [f"{name} is missing" for name in expected if name not in found]
     faults += [f"{name} is unexpected" for name in found if name not in expected]
     faults += [
@@ -85,9 +91,10 @@ def check_tensors(
         if name in found and found[name].shape != shape
     ]
     faults += [
-        f"{name} is {str(found[name].dtype).removeprefix('torch.')}, expected floating point"
+        f"{name} is {str(found[name].dtype).removeprefix('torch.')}, expected"
+        f" {'whole numbers' if name in indices else 'floating point'}"
         for name in expected
-        if name in found and not found[name].is_floating_point()
+        if name in found and found[name].is_floating_point() == (name in indices)
     ]
     if faults:
         more = f" (and {len(faults) - 6} more)" if len(faults) > 6 else ""

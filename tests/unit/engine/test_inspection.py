@@ -85,6 +85,12 @@ def test_a_checkpoint_that_would_be_misread_is_refused_by_its_tensor(tmp_path: P
         inspect(folder)
 
 
+def test_a_draft_model_without_a_tokenizer_is_a_doubt(tmp_path: Path, target: Path) -> None:
+    build_model().save_pretrained(tmp_path / "draft")
+    (text,) = inspect(tmp_path / "draft", target).doubts
+    assert text.startswith("it has no tokenizer.json")
+
+
 def test_memory_is_counted_from_shapes(tmp_path: Path) -> None:
     memory = inspect(checkpoint(tmp_path / "draft")).description.memory
     config = dflash_config()
