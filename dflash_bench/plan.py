@@ -178,6 +178,7 @@ def _arms(spec: Spec) -> Iterator[PlannedArm]:
             continue
         swept = arm.block_size is None and spec.sweep.block_size
         for block in spec.sweep.block_size if swept else (arm.block_size,):
+            _check_length(name, arm, block)
             yield PlannedArm(
                 name=f"{name}-b{block}" if swept else name,
                 method=arm.method,
@@ -187,6 +188,15 @@ def _arms(spec: Spec) -> Iterator[PlannedArm]:
                 verify=arm.verify or spec.sampling.verify,
                 settings=arm.settings,
             )
+
+
+def _check_length(name: str, arm: Arm, block: int | None) -> None:
+    """Refuse to verify more nodes than a block of the sweep has."""
+    if arm.verify_length is not None and block is not None and arm.verify_length > block:
+        raise ConfigError(
+            f"arms.{name}.verify_length: {arm.verify_length} is above the {block} of sweep.block_size.",
+            remedy="Lower it, leave that block size out, or give the arm a block_size of its own.",
+        )
 
 
 def _drafts(arm: Arm, block: int | None) -> int | None:

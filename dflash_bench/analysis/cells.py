@@ -81,7 +81,7 @@ def _entries(
         floor, drift = control(baseline), cell_drift(baseline)
         for arm in plan.arms_of(cell):
             sample = samples.get((cell, arm), empty)
-            promised = promise(plan.arms[arm], plan.cells[cell])
+            promised = promise(plan.arms[arm], plan.arms[plan.baseline], plan.cells[cell])
             tree = "tree" in plan.arms[arm].settings
             other = empty if arm == plan.baseline else sample
             if arm != plan.baseline:

@@ -41,8 +41,12 @@ def identity(plan: Plan, cell_id: str, arm_name: str) -> dict[str, Any]:
 
 
 def resolved(sample: Sample, arm: PlannedArm) -> dict[str, Any]:
-    """Return the block size that a method settled where the plan left it open; null where no visit tells."""
-    told = metrics.count(sample.visits["block_size"].dropna().tail(1))
+    """Return the block size that a method settled where the plan left it open; null where no visit tells.
+
+    A visit tells what is verified: of an arm that verifies a part of its block that is not the block's size.
+    """
+    partly = "verify_length" in arm.settings
+    told = None if partly else metrics.count(sample.visits["block_size"].dropna().tail(1))
     block, drafts = arm.block_size or told, arm.num_draft_tokens
     if drafts is None and block is not None:
         drafts = block - 1

@@ -42,7 +42,10 @@ def headline(
     if not measured:
         return {"verdict": "UNPROVEN", "sentence": "Nothing was measured that can be compared."}
     lossy = [entry["arm"] for entry in measured if entry.get("lossy")]
-    judged = [entry for entry in measured if not entry.get("lossy")] or measured
+    judged = [entry for entry in measured if not entry.get("lossy")]
+    if not judged:
+        arms = ", ".join(dict.fromkeys(lossy))
+        return {"verdict": "UNPROVEN", "sentence": f"Only LOSSY arms were measured: {arms}."}
     asked = any(entry["method"] == "dflash" for entry in judged)
     method = "dflash" if asked else max(judged, key=_standing)["method"]
     best = best_by_cell([entry for entry in judged if entry["method"] == method])
@@ -54,7 +57,7 @@ def headline(
     chosen = max(deciding.values(), key=_value)
     sentence += _choice(chosen["arm"], (best_arms or {}).get(chosen["cell_id"], ()))
     sentence += _leaders(best_by_cell(judged), judged)
-    sentence += _differing([entry for entry in measured if not entry.get("lossy")])
+    sentence += _differing(judged)
     sentence += _lossy(list(dict.fromkeys(lossy)))
     simulated = "SIMULATED. " if chosen["simulated"] else ""
     return {"verdict": verdict, "sentence": simulated + sentence}

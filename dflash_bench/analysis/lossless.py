@@ -24,11 +24,17 @@ SHOWN = 3  # first divergences that are listed
 Promise = Literal["text", "law", "nothing"]
 
 
-def promise(arm: PlannedArm, cell: Cell) -> Promise:
-    """Return what `arm` keeps of the baseline's output in `cell`: its text, its law, or nothing."""
-    if cell.temperature == 0 or arm.verify in (None, "match"):
+def promise(arm: PlannedArm, baseline: PlannedArm, cell: Cell) -> Promise:
+    """Return what `arm` keeps of the `baseline`'s output in `cell`: its text, its law, or nothing.
+
+    A baseline that verifies by `reject` has a text of its own, which no other arm can have.
+    """
+    if cell.temperature == 0:
         return "text"
-    return "nothing" if arm.lossy else "law"
+    if arm.lossy:
+        return "nothing"
+    own_noise = any(side.verify == "reject" for side in (arm, baseline))
+    return "law" if own_noise and arm.name != baseline.name else "text"
 
 
 def compare(baseline: Sample, arm: Sample, promised: Promise = "text") -> dict[str, Any]:

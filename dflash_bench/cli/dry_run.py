@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from dflash_bench.spec import LOSSY_RULES
+
 
 def plan_text(plan: dict[str, Any]) -> str:
     """Return the plan as text for a person."""
@@ -47,7 +49,8 @@ def _arm(arm: dict[str, Any]) -> str:
     )
     draft = [f"draft {arm['draft']}"] if arm["draft"] else []
     settings = [f"{key} {_text(value)}" for key, value in arm["settings"].items()]
-    return ", ".join([name, *draft, block, *settings, f"verify {arm['verify']}"])
+    lossy = " (LOSSY)" if arm["verify"] in LOSSY_RULES else ""
+    return ", ".join([name, *draft, block, *settings, f"verify {arm['verify']}{lossy}"])
 
 
 def _text(value: Any) -> str:

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from dflash_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from dflash_bench.engine.inspection import Inspection
@@ -23,8 +26,8 @@ MISFIT = 2
 def command(checkpoint: str, target: str | None, form: str) -> None:
     """Say what the drafter CHECKPOINT is, and what of it does not fit a target.
 
-    CHECKPOINT is a folder or a hub id. Nothing is drafted and nothing of the target is read but its
-    configuration and tokenizer. Exit code 2 if it does not fit.
+    CHECKPOINT is a folder, a hub id, or the name of a drafter of ours. Nothing is drafted and nothing of
+    the target is read but its configuration and tokenizer. Exit code 2 if it does not fit.
     """
     from dflash_bench.runners.device import require_torch
 
@@ -34,10 +37,32 @@ def command(checkpoint: str, target: str | None, form: str) -> None:
     from dflash_bench.lab.catalogue import resolve
 
     against = None if target is None else local_folder(resolve(target, "target"))
-    found = inspect(local_folder(checkpoint), against)
+    found = inspect(local_folder(_place(checkpoint)), against)
     click.echo(json.dumps(_plain(found), indent=1) if form == "json" else _text(found, target))
     if found.misfits:
         raise click.exceptions.Exit(MISFIT)
+
+
+def _place(checkpoint: str) -> str | Path:
+    """Return the folder or hub id that is meant; raises ConfigError for what is neither."""
+    from dflash_bench.lab.catalogue import looks_like_path, models
+
+    ours = [m for m in models() if m.name == checkpoint and m.role != "target"]
+    if len(ours) == 1:
+        return ours[0].folder
+    if ours:
+        folders = ", ".join(str(model.folder) for model in ours)
+        raise ConfigError(
+            f"'{checkpoint}' is the name of {len(ours)} drafters of ours, of different methods.",
+            remedy=f"Name the folder of one: {folders}.",
+        )
+    path = Path(checkpoint).expanduser()
+    if path.is_dir() or (checkpoint.count("/") == 1 and not looks_like_path(checkpoint)):
+        return checkpoint
+    raise ConfigError(
+        f"'{checkpoint}' is no folder.",
+        remedy="Name the folder of a checkpoint, or a hub id of the form owner/name.",
+    )
 
 
 def _text(found: "Inspection", target: str | None) -> str:

@@ -27,7 +27,7 @@ def command() -> None:
 )
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 def build(output: Path, data_dir: Path | None, threads: int) -> None:
-    """Train tokenizer, target and drafter into OUTPUT; a stopped build goes on where it was."""
+    """Train tokenizer, target and its drafters into OUTPUT; a stopped build goes on where it was."""
     from dflash_bench.runners.device import require_torch
 
     require_torch()

@@ -110,7 +110,7 @@ def drafter_card(name: str, measures: DrafterMeasures) -> str:
         "long prompts": f"{outputs.FILLER_SHARE:.0%} of them, behind up to 1,200 tokens of other text",
         "start": recipe.start,
         **steps,
-        "optimiser": f"AdamW at {recipe.learning_rate:g}, cosine, clip 1, fp32, one core",
+        "optimiser": f"AdamW at {recipe.learning_rate:g}, cosine, clip 1, {recipe.arithmetic}, one core",
         "seeds": f"{outputs.SEED} (outputs), {recipe.seed} (drafter)",
     }
     return f"""# lab: {recipe.title}

@@ -8,7 +8,11 @@ from dflash_bench.lab import dflash, draft_model, eagle3, gaussian, medusa, wind
 
 
 class Recipe(NamedTuple):
-    """What a drafter is and how it was trained; `step` says of what one training step consists."""
+    """What a drafter is and how it was trained.
+
+    step        of what one training step consists
+    arithmetic  the precision of the training
+    """
 
     title: str
     description: str
@@ -16,6 +20,7 @@ class Recipe(NamedTuple):
     step: str
     learning_rate: float
     seed: int
+    arithmetic: str = "fp32"
 
 
 RECIPES = {
@@ -56,9 +61,11 @@ state; the target itself is unchanged. Medusa's own checkpoint format: a pickle,
         description=f"""\
 A Qwen3 of its own, {draft_model.LAYERS} layers of width {draft_model.HIDDEN_SIZE}, with the target's tokenizer.""",
         start="random",
-        step=f"{windows.SHORT_ROWS} windows of {windows.SHORT} tokens",
+        step=f"{windows.SHORT_ROWS} windows of {windows.SHORT} tokens, {windows.LONG_SHARE:.0%} of them of"
+        f" {windows.LONG_ROWS} of {windows.LONG:,}",
         learning_rate=draft_model.LEARNING_RATE,
         seed=draft_model.SEED,
+        arithmetic="bf16 autocast",
     ),
     "gaussian": Recipe(
         title="a drafter that starts from Gaussian noise",

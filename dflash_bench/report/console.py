@@ -38,7 +38,7 @@ def closing_lines(report: Report, page: Path | None = None) -> str:
 def measured(report: Report) -> str:
     """Say what was measured, in a line."""
     cells = {row.cell.id for row in report.rows}
-    arms = ", ".join(report.arms)
+    arms = ", ".join(report.named_arms)
     return (
         f"{report.plan.name}: {arms} against {report.plan.baseline}, {report.spec.target} on runner"
         f" {report.plan.runner}; {_count(len(cells), 'cell')}, {_count(report.plan.rounds, 'round')}."

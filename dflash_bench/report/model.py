@@ -63,6 +63,13 @@ class Report:
         return tuple(name for name in self.plan.arms if name != self.plan.baseline)
 
     @property
+    def named_arms(self) -> tuple[str, ...]:
+        """The same, those whose rule changes the text marked as LOSSY."""
+        return tuple(
+            f"{name} (LOSSY)" if self.plan.arms[name].lossy else name for name in self.arms
+        )
+
+    @property
     def repetition_notes(self) -> tuple[str, ...]:
         """Sentences about groups of cells whose texts repeat themselves."""
         return repetition_notes(self.groups)

@@ -134,7 +134,9 @@ class ReferenceRunner:
         role = find(arm.method).role
         if arm.draft is not None:
             # A method from elsewhere has no shipped models: its draft is a folder or a hub id.
-            folder = local_folder(resolve(arm.draft, role) if role else arm.draft)
+            with _named(arm.name, ".draft: "):
+                place = resolve(arm.draft, role) if role else arm.draft
+            folder = local_folder(place)
             self._folders[f"{arm.method} {arm.draft}"] = folder
             settings["draft"] = folder
         with _named(arm.name):

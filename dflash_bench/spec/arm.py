@@ -13,7 +13,9 @@ from dflash_bench.spec.declarative import Part
 Positive = Annotated[int, Field(ge=1, strict=True)]
 BlockSize = Annotated[int, Field(ge=2, strict=True)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
-Penalty = Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)]
+Penalty = Annotated[float, Field(ge=-2, le=2, strict=True, allow_inf_nan=False)]
+
+RepetitionPenalty = Annotated[float, Field(gt=0, le=10, strict=True, allow_inf_nan=False)]
 
 Rule = Literal["match", "reject", "typical"]
 """How drafts are judged: `match` and `reject` keep the target's law, `typical` does not."""
@@ -84,7 +86,7 @@ class SamplingSpec(Part):
     seed: Seed = 0
     verify: Literal["match", "reject"] = "match"
     top_k: Annotated[int, Field(ge=0, strict=True)] = 0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    repetition_penalty: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
+    repetition_penalty: RepetitionPenalty = 1.0
     presence_penalty: Penalty = 0.0
     frequency_penalty: Penalty = 0.0

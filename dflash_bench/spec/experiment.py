@@ -11,13 +11,13 @@ from pydantic import Field, field_validator, model_validator
 
 from dflash_bench.assets import is_path
 from dflash_bench.errors import did_you_mean
-from dflash_bench.spec.arm import Arm, BlockSize, Positive, SamplingSpec, Seed
+from dflash_bench.spec.arm import LOSSY_RULES, Arm, BlockSize, Positive, SamplingSpec, Seed
 from dflash_bench.spec.declarative import Part, read_part
 
 SCHEMA_VERSION = 1
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Temperature = Annotated[float, Field(ge=0, le=10, strict=True, allow_inf_nan=False)]
 
 
 class Sweep(Part):
@@ -51,9 +51,9 @@ class Design(Part):
     warmup_prompts: Positive | None = None
     baseline: str | None = None
     scope: Literal["workload", "prompts"] = "workload"
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.05
     seed: Seed = 0
-    cooldown_s: Annotated[float, Field(ge=0, le=600)] = 0.0
+    cooldown_s: Annotated[float, Field(ge=0, le=600, strict=True)] = 0.0
     primary: dict[str, Any] | None = None
 
 
@@ -97,6 +97,11 @@ class Spec(Part):
         if baseline is not None and baseline not in self.arms:
             raise ValueError(
                 f"design.baseline: there is no arm '{baseline}'. {did_you_mean(baseline, self.arms)}"
+            )
+        if baseline is not None and self.arms[baseline].verify in LOSSY_RULES:
+            raise ValueError(
+                f"design.baseline: '{baseline}' verifies by {self.arms[baseline].verify}, which is lossy: no text"
+                " can be held against its own"
             )
         return self
 

@@ -77,6 +77,26 @@ def test_records_that_contradict_themselves_prove_nothing(results: Path) -> None
     assert "DFlash is not proven to help" in done.output
 
 
+def test_a_lossy_arm_may_change_the_text_and_is_called_so(results: Path) -> None:
+    def change_a_token(line: dict[str, Any]) -> None:
+        if line["kind"] == "request" and line["visit"].endswith("dflash-b4"):
+            line["output_ids"][3] += 1
+
+    edit_records(results, change_a_token)
+    records = results / "records.jsonl"
+    records.write_text(records.read_text().replace("mine.b1.t0", "mine.b1.t1"))
+    spec = json.loads((results / "manifest.json").read_text())["spec"]
+    spec["arms"]["dflash"] |= {"method": "medusa", "verify": "typical"}
+    edit_manifest(results, spec=spec | {"sweep": spec["sweep"] | {"temperature": [1.0]}})
+    done = report(results)
+    assert done.return_value == 0
+    assert "dflash-b4 (LOSSY) against ar" in done.output
+    assert "Only LOSSY arms were measured: dflash-b4." in done.output
+    page = (results / "report.html").read_text()
+    assert "<dd>dflash-b4 (LOSSY)</dd>" in page
+    assert "No arm here promises ar's very text." in page
+
+
 def test_outputs_that_differ_are_said_and_prove_nothing(results: Path) -> None:
     def change_a_token(line: dict[str, Any]) -> None:
         if line["kind"] == "request" and line["visit"].endswith("dflash-b4"):

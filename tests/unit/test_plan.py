@@ -86,6 +86,14 @@ def test_a_planned_arm_has_its_rule_and_its_settings(tmp_path: Path) -> None:
     assert (plan.arms["short"].block_size, plan.arms["short"].num_draft_tokens) == (None, 5)
 
 
+def test_more_nodes_than_a_swept_block_has_cannot_be_verified(tmp_path: Path) -> None:
+    arms = {"ar": {"method": "ar"}, "d": {"method": "dflash", "draft": "x", "verify_length": 6}}
+    with pytest.raises(ConfigError, match=r"arms\.d\.verify_length: 6 is above the 4 of sweep"):
+        plan_of(tmp_path, arms=arms, sweep={"block_size": [4, 8]})
+    plan = plan_of(tmp_path, arms=arms, sweep={"block_size": [8]})
+    assert plan.arms["d-b8"].num_draft_tokens == 5
+
+
 @given(arms=st.integers(2, 7), rounds=st.integers(1, 12), seed=st.text(max_size=5))
 def test_each_even_round_mirrors_the_one_before(arms: int, rounds: int, seed: str) -> None:
     orders = round_orders([str(arm) for arm in range(arms)], rounds, seed)[1:]

@@ -98,6 +98,13 @@ def test_a_hub_id_is_no_path(tmp_path: Path) -> None:
         ({"sampling": {"top_p": 0}}, ["sampling.top_p", "found 0"]),
         ({"sampling": {"top_k": -1}}, ["sampling.top_k", "found -1"]),
         ({"sampling": {"repetition_penalty": 0}}, ["sampling.repetition_penalty", "found 0"]),
+        ({"sampling": {"presence_penalty": True}}, ["sampling.presence_penalty", "found True"]),
+        ({"sampling": {"top_p": "0.9"}}, ["sampling.top_p: must be a number", "found '0.9'"]),
+        ({"sweep": {"temperature": ["1"]}}, ["sweep.temperature.0: must be a number"]),
+        (
+            drafting(verify="typical") | {"design": {"baseline": "d"}},
+            ["design.baseline: 'd' verifies by typical, which is lossy"],
+        ),
         ({"design": {"seed": -1}}, ["design.seed", "found -1"]),
         ({"sampling": {"seed": True}}, ["sampling.seed", "found True"]),
         ({"name": "../up"}, ["name", "'../up'"]),

@@ -265,3 +265,12 @@ def test_a_block_size_that_the_plan_leaves_open_is_what_the_visits_tell() -> Non
     silent = by_arm(analysed(rounds(FOUR, arm="dflash"), arms=arms, sweep={}))
     assert (silent["dflash"]["block_size"], silent["dflash"]["num_draft_tokens"]) == (None, None)
     assert silent["dflash"]["scheduled_tokens"] is None
+
+
+def test_what_is_verified_of_a_block_is_not_its_size() -> None:
+    arms = {
+        "ar": {"method": "ar"},
+        "dflash": {"method": "dflash", "draft": "x", "verify_length": 5},
+    }
+    found = by_arm(analysed(rounds(FOUR, arm="dflash", block_size=5), arms=arms, sweep={}))
+    assert (found["dflash"]["block_size"], found["dflash"]["num_draft_tokens"]) == (None, 4)

@@ -162,4 +162,11 @@ def test_a_lossy_arm_stands_for_nothing_and_is_named() -> None:
     assert "9.00x" not in found["sentence"]
     assert "differ from" not in found["sentence"]
     assert found["sentence"].endswith("LOSSY, so not among them: medusa-typical.")
-    assert headline([fast])["verdict"] == "UNPROVEN"
+
+
+def test_lossy_arms_alone_give_no_figure() -> None:
+    fast = eagle("HURTS", 0.5, lossy=True, arm="medusa-typical", method="medusa")
+    assert headline([fast, fast | {"cell_id": "y.b1.t0"}]) == {
+        "verdict": "UNPROVEN",
+        "sentence": "Only LOSSY arms were measured: medusa-typical.",
+    }

@@ -109,7 +109,22 @@ def test_what_an_arm_promises_is_its_rules(
     rule: Rule | None, temperature: float, promised: Promise
 ) -> None:
     cell = Cell(workload="x", batch_size=1, context_length=None, temperature=temperature)
-    assert promise(PlannedArm(name="a", method="medusa", verify=rule), cell) == promised
+    arm = PlannedArm(name="a", method="medusa", verify=rule)
+    assert promise(arm, PlannedArm(name="ar", method="ar"), cell) == promised
+
+
+def test_a_baseline_that_draws_with_noise_of_its_own_shares_its_law_alone() -> None:
+    warm = Cell(workload="x", batch_size=1, context_length=None, temperature=1.0)
+    cold = warm.model_copy(update={"temperature": 0.0})
+    baseline = PlannedArm(name="b", method="eagle3", verify="reject")
+    for rule in ("match", "reject"):
+        arm = PlannedArm(name="a", method="medusa", verify=rule)
+        assert (promise(arm, baseline, warm), promise(arm, baseline, cold)) == ("law", "text")
+    assert promise(baseline, baseline, warm) == "text"
+    assert (
+        promise(baseline.model_copy(update={"name": "c", "verify": "typical"}), baseline, warm)
+        == "nothing"
+    )
 
 
 def test_two_samples_of_one_law_are_neither_identical_nor_different() -> None:

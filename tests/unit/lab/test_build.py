@@ -1,5 +1,6 @@
 """The order of the build, and what it says when a stage is unknown or comes too early."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from dflash_bench.cli.lab import command
 from dflash_bench.errors import ConfigError, Interrupted
 from dflash_bench.lab import build, cards
 from dflash_bench.lab.acceptance import Acceptance
+from dflash_bench.lab.catalogue import MODELS
 from dflash_bench.lab.measures import (
     DrafterMeasures,
     TargetMeasures,
@@ -88,6 +90,24 @@ def test_every_drafter_has_a_card(name: str) -> None:
     assert "answers to 250 training prompts" in card
     assert "| steps | 4,000 of" in card
     assert f"stages `outputs` and `{name}`" in card
+
+
+@pytest.mark.parametrize("name", build.DRAFTERS)
+def test_the_shipped_card_tells_the_recipe_that_the_trainer_has(name: str) -> None:
+    shipped = (MODELS / name / "README.md").read_text(encoding="utf-8")
+    steps = re.search(r"\| steps \| ([\d,]+) of", shipped)
+    assert steps is not None
+    measures = DRAFTER._replace(steps=int(steps[1].replace(",", "")), num_outputs=9600)
+    told, written = (
+        text.partition("## Measured")[0].split()
+        for text in (shipped, cards.drafter_card(name, measures))
+    )
+    assert told == written
+
+
+def test_the_draft_model_was_not_trained_in_fp32() -> None:
+    assert "bf16 autocast" in cards.drafter_card("draft-model", DRAFTER)
+    assert "fp32, one core" in cards.drafter_card("dflash", DRAFTER)
 
 
 def test_cards_tell_what_was_done_and_not_what_the_constants_say(tmp_path: Path) -> None:

@@ -67,5 +67,7 @@ def test_a_sweep_of_the_baseline_alone_still_ends_in_words() -> None:
 
 def test_a_lossy_arm_is_called_so_in_its_line() -> None:
     text = closing_lines(of_many_methods().report)
-    assert sum("medusa-typical (LOSSY)" in line for line in text.splitlines()) == 1
+    measured, *lines = text.splitlines()
+    assert "medusa-typical (LOSSY)," in measured
+    assert sum("medusa-typical (LOSSY)" in line for line in lines) == 1
     assert sum(" medusa  " in line for line in text.splitlines()) == 1

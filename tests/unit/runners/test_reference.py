@@ -127,6 +127,12 @@ def test_a_drafter_of_another_target_is_refused(runner: ReferenceRunner) -> None
         runner.open(other)
 
 
+def test_a_drafter_of_no_known_name_names_the_arm(runner: ReferenceRunner) -> None:
+    other = DFLASH.model_copy(update={"draft": "labb"})
+    with pytest.raises(ConfigError, match=r"arms\.dflash-b8\.draft: There is no dflash model"):
+        runner.open(other)
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
