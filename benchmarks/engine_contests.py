@@ -142,12 +142,12 @@ def _against_assisted(models: Models, target: Target, model: Any) -> Iterator[Co
     """Yield the two other ways that transformers can draft: with a small model, and by lookup."""
     assisted: Run = "no draft model at hand"
     if models.draft_model is not None:
-        helper: Any = AutoModelForCausalLM.from_pretrained(models.draft_model, dtype=model.dtype)
+        assistant: Any = AutoModelForCausalLM.from_pretrained(models.draft_model, dtype=model.dtype)
         # Transformers adapts the number of drafts, and stops at unsure ones, unless told not to.
-        helper.generation_config.num_assistant_tokens = DRAFT_MODEL_BLOCK - 1
-        helper.generation_config.num_assistant_tokens_schedule = "constant"
-        helper.generation_config.assistant_confidence_threshold = 0.0
-        assisted = every(models, lambda asked: generated(model, asked, assistant_model=helper))
+        assistant.generation_config.num_assistant_tokens = DRAFT_MODEL_BLOCK - 1
+        assistant.generation_config.num_assistant_tokens_schedule = "constant"
+        assistant.generation_config.assistant_confidence_threshold = 0.0
+        assisted = every(models, lambda asked: generated(model, asked, assistant_model=assistant))
     block = DRAFT_MODEL_BLOCK
     mine = engine(models, target, "draft_model", block, models.requests)
     what = label("draft_model", block)
