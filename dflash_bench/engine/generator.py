@@ -127,7 +127,7 @@ def _settings(layers: Sequence[GenerationConfig | None], changes: dict[str, Any]
             continue
         if value is not None and value is not False and value != _NEUTRAL.get(name):
             raise ConfigError(
-                f"generate: {name} is {value!r}, which the speculative generator does not do.",
+                f"generate: {name} is {repr(value)[:80]}, which the speculative generator does not do.",
                 remedy=f"Leave it out, or use the model's own generate. It takes {sorted(_HONOURED)}.",
             )
     return asked
