@@ -8,10 +8,8 @@ from the target's, `fc` the mean of its taps.
 
 from __future__ import annotations
 
-import math
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +21,7 @@ from transformers import Qwen3ForCausalLM
 from dflash_bench.engine.methods.dflash_config import DFlashConfig
 from dflash_bench.engine.methods.dflash_model import DFlashModel
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import cosine, keep, optimiser, resume, train_step
+from dflash_bench.lab.training import Progress, Schedule, by_length, run
 
 SEED = 22
 STEPS = 14000
@@ -36,7 +34,6 @@ DECAY = 7.0  # the paper's gamma for blocks of 16
 TAPS = (1, 3, 5)
 COPIED_LAYERS = (5, 7)
 CHECKPOINT_EVERY = 500
-Progress = Callable[[str], None]
 
 
 class Example(NamedTuple):
@@ -108,16 +105,6 @@ def to_examples(target: Qwen3ForCausalLM, outputs: Sequence[Output]) -> list[Exa
     return examples
 
 
-def batches(examples: Sequence[Example], seed: int) -> Iterator[list[Example]]:
-    """Yield batches of similar length for ever (short padding), in a seeded order."""
-    rng = random.Random(f"dflash/{seed}")
-    while True:
-        order = sorted(examples, key=lambda e: len(e.ids) + rng.uniform(0, 32))
-        groups = [order[i : i + BATCH_SIZE] for i in range(0, len(order), BATCH_SIZE)]
-        rng.shuffle(groups)
-        yield from groups
-
-
 def to_blocks(
     group: Sequence[Example], config: DFlashConfig, num_anchors: int, rng: random.Random
 ) -> Blocks:
@@ -177,22 +164,12 @@ def train(
     examples = to_examples(target, outputs)
     progress(f"dflash: {len(examples)} sequences, {sum(len(e.ids) for e in examples)} tokens")
     model = initialise(target, config)
-    opt = optimiser(model, LEARNING_RATE)
-    start = resume(checkpoint, model, opt)
-    began, recent = time.perf_counter(), math.nan
-    for step, group in enumerate(batches(examples, SEED)):
-        if step >= steps:
-            break
-        if step < start:
-            continue
-        blocks = to_blocks(group, config, NUM_ANCHORS, random.Random(f"anchors/{SEED}/{step}"))
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        loss = train_step(model, opt, block_loss(model, target, blocks), rate)
-        recent = loss if math.isnan(recent) else 0.98 * recent + 0.02 * loss
-        if step % 100 == 0:
-            progress(
-                f"dflash step {step}/{steps} loss {recent:.3f} ({time.perf_counter() - began:.0f} s)"
-            )
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, model, opt, step + 1)
+
+    def loss_of(step: int, group: Sequence[Example]) -> Tensor:
+        rng = random.Random(f"anchors/{SEED}/{step}")
+        return block_loss(model, target, to_blocks(group, config, NUM_ANCHORS, rng))
+
+    schedule = Schedule("dflash", steps, WARM_UP_STEPS, LEARNING_RATE, CHECKPOINT_EVERY)
+    groups = by_length(examples, BATCH_SIZE, f"dflash/{SEED}")
+    run(schedule, model, groups, loss_of, checkpoint, progress)
     return model

@@ -8,25 +8,15 @@ to a constant.
 
 from __future__ import annotations
 
-import math
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import (
-    config,
-    cosine,
-    keep,
-    new_model,
-    optimiser,
-    resume,
-    train_step,
-    weighted_loss,
-)
+from dflash_bench.lab.target import config, new_model, weighted_loss
+from dflash_bench.lab.training import Progress, Schedule, run
 from dflash_bench.lab.windows import (
     LONG,
     LONG_ROWS,
@@ -46,7 +36,6 @@ WARM_UP_STEPS = 100
 LEARNING_RATE = 5e-3
 LAYERS, HIDDEN_SIZE = 2, 64
 CHECKPOINT_EVERY = 200
-Progress = Callable[[str], None]
 
 
 def shape(vocab_size: int) -> Qwen3Config:
@@ -90,22 +79,7 @@ def train(
 ) -> Qwen3ForCausalLM:
     """Train the draft model for a fixed number of steps, resuming from `checkpoint` when it is there."""
     model = new_model(shape(vocab_size), SEED)
-    opt = optimiser(model, LEARNING_RATE)
-    start = resume(checkpoint, model, opt)
-    began, recent = time.perf_counter(), math.nan
-    for step, batch in enumerate(batches(outputs)):
-        if step >= steps:
-            break
-        if step < start:
-            continue
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        loss = train_step(model, opt, weighted_loss(model, batch), rate)
-        recent = loss if math.isnan(recent) else 0.98 * recent + 0.02 * loss
-        if step % 50 == 0:
-            progress(
-                f"draft_model step {step}/{steps} loss {recent:.3f}"
-                f" ({time.perf_counter() - began:.0f} s)"
-            )
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, model, opt, step + 1)
+    schedule = Schedule("draft_model", steps, WARM_UP_STEPS, LEARNING_RATE, CHECKPOINT_EVERY, 50)
+    source = batches(outputs)
+    run(schedule, model, source, lambda _, batch: weighted_loss(model, batch), checkpoint, progress)
     return model

@@ -10,10 +10,8 @@ copied, `fc` the mean of the taps.
 from __future__ import annotations
 
 import math
-import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +24,7 @@ from dflash_bench.engine.methods.eagle3_model import Eagle3Config, Eagle3Model
 from dflash_bench.engine.network import FINAL_NORM
 from dflash_bench.engine.target import Target
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import cosine, keep, optimiser, resume, train_step
+from dflash_bench.lab.training import Progress, Schedule, by_length, run
 
 SEED = 23
 STEPS = 2400
@@ -39,7 +37,6 @@ DRAFT_VOCAB_SIZE = 512
 COPIED_LAYER = 5
 NOISE = 0.02
 CHECKPOINT_EVERY = 250
-Progress = Callable[[str], None]
 
 
 class Example(NamedTuple):
@@ -136,16 +133,6 @@ def to_examples(target: Target, outputs: Sequence[Output], taps: tuple[int, ...]
             features, final = told.tensor_split((len(taps) * target.hidden_size,), -1)
             examples.append(Example(torch.tensor(ids), len(output.prompt), features, final))
     return examples
-
-
-def batches(examples: Sequence[Example], seed: int) -> Iterator[list[Example]]:
-    """Yield batches of similar length for ever (short padding), in a seeded order."""
-    rng = random.Random(f"eagle3/{seed}")
-    while True:
-        order = sorted(examples, key=lambda e: len(e.ids) + rng.uniform(0, 32))
-        groups = [order[i : i + BATCH_SIZE] for i in range(0, len(order), BATCH_SIZE)]
-        rng.shuffle(groups)
-        yield from groups
 
 
 def to_rows(group: Sequence[Example]) -> Rows:
@@ -265,21 +252,11 @@ def train(
     examples = to_examples(Target.from_model(target), outputs, config.taps or ())
     progress(f"eagle3: {len(examples)} sequences, {sum(len(e.ids) for e in examples)} tokens")
     model = initialise(target, config, tokens)
-    opt = optimiser(model, LEARNING_RATE)
-    start = resume(checkpoint, model, opt)
-    began, recent = time.perf_counter(), math.nan
-    for step, group in enumerate(batches(examples, SEED)):
-        if step >= steps:
-            break
-        if step < start:
-            continue
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        loss = train_step(model, opt, unrolled_loss(model, target, to_rows(group)), rate)
-        recent = loss if math.isnan(recent) else 0.98 * recent + 0.02 * loss
-        if step % 50 == 0:
-            progress(
-                f"eagle3 step {step}/{steps} loss {recent:.3f} ({time.perf_counter() - began:.0f} s)"
-            )
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, model, opt, step + 1)
+
+    def loss_of(step: int, group: Sequence[Example]) -> Tensor:
+        return unrolled_loss(model, target, to_rows(group))
+
+    schedule = Schedule("eagle3", steps, WARM_UP_STEPS, LEARNING_RATE, CHECKPOINT_EVERY, 50)
+    groups = by_length(examples, BATCH_SIZE, f"eagle3/{SEED}")
+    run(schedule, model, groups, loss_of, checkpoint, progress)
     return model

@@ -11,10 +11,8 @@ own first prediction: what it will meet.
 
 from __future__ import annotations
 
-import math
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +27,7 @@ from dflash_bench.engine.methods.dflash_noise import amplitudes, mix
 from dflash_bench.lab import dflash
 from dflash_bench.lab.dflash import Blocks
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import cosine, keep, optimiser, resume, train_step
+from dflash_bench.lab.training import Progress, Schedule, by_length, run
 
 SEED = 24
 STEPS = 9000
@@ -40,7 +38,6 @@ BLOCK_SIZE = 8
 DECAY = 4.0  # the DFlash paper's gamma for blocks of 8
 SHARE_OF_PURE_NOISE = 0.5
 CHECKPOINT_EVERY = 500
-Progress = Callable[[str], None]
 
 
 def config_for(target: Qwen3ForCausalLM, mask_token_id: int) -> DFlashConfig:
@@ -118,24 +115,15 @@ def train(
     examples = dflash.to_examples(target, outputs)
     progress(f"gaussian: {len(examples)} sequences, {sum(len(e.ids) for e in examples)} tokens")
     model = dflash.initialise(target, config, SEED)
-    opt = optimiser(model, LEARNING_RATE)
-    start = resume(checkpoint, model, opt)
-    began, recent = time.perf_counter(), math.nan
-    for step, group in enumerate(dflash.batches(examples, SEED)):
-        if step >= steps:
-            break
-        if step < start:
-            continue
+
+    def loss_of(step: int, group: Sequence[dflash.Example]) -> Tensor:
         rng = random.Random(f"anchors/{SEED}/{step}")
         blocks = dflash.to_blocks(group, config, NUM_ANCHORS, rng)
         generator = torch.Generator().manual_seed(SEED * steps + step)
-        loss = block_loss(model, target, blocks, generator, own_text=step % 2 == 1)
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        value = train_step(model, opt, loss, rate)
-        recent = value if math.isnan(recent) else 0.98 * recent + 0.02 * value
-        if step % 100 == 0:
-            seconds = time.perf_counter() - began
-            progress(f"gaussian step {step}/{steps} loss {recent:.3f} ({seconds:.0f} s)")
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, model, opt, step + 1)
+        return block_loss(model, target, blocks, generator, own_text=step % 2 == 1)
+
+    schedule = Schedule("gaussian", steps, WARM_UP_STEPS, LEARNING_RATE, CHECKPOINT_EVERY)
+    # The same groups, by the same rule, as for the masks, with a seed of its own.
+    groups = by_length(examples, dflash.BATCH_SIZE, f"dflash/{SEED}")
+    run(schedule, model, groups, loss_of, checkpoint, progress)
     return model

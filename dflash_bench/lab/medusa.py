@@ -8,9 +8,7 @@ positions of any outputs: a head sees nothing but its one hidden state.
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ from transformers import Qwen3ForCausalLM
 
 from dflash_bench.engine.methods.medusa_model import MedusaConfig, MedusaHeads
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import cosine, keep, optimiser, resume, train_step
+from dflash_bench.lab.training import Progress, Schedule, run
 
 SEED = 23
 NUM_HEADS = 4
@@ -33,7 +31,6 @@ BATCH_SIZE = 1024  # positions
 WEIGHT = 0.8  # of each head, relative to the one before it
 CHECKPOINT_EVERY = 200
 FORWARD_ROWS = 16
-Progress = Callable[[str], None]
 
 
 class Examples(NamedTuple):
@@ -112,22 +109,11 @@ def train(
     examples = to_examples(target, outputs)
     progress(f"medusa: {len(examples.hidden)} positions")
     heads = initialise(target)
-    opt = optimiser(heads, LEARNING_RATE)
-    start = resume(checkpoint, heads, opt)
-    began, recent = time.perf_counter(), math.nan
-    for step, chosen in enumerate(batches(len(examples.hidden), SEED)):
-        if step >= steps:
-            break
-        if step < start:
-            continue
-        loss = heads_loss(heads, examples.hidden[chosen].float(), examples.labels[chosen])
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        value = train_step(heads, opt, loss, rate)
-        recent = value if math.isnan(recent) else 0.98 * recent + 0.02 * value
-        if step % 100 == 0:
-            progress(
-                f"medusa step {step}/{steps} loss {recent:.3f} ({time.perf_counter() - began:.0f} s)"
-            )
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, heads, opt, step + 1)
+
+    def loss_of(step: int, chosen: Tensor) -> Tensor:
+        return heads_loss(heads, examples.hidden[chosen].float(), examples.labels[chosen])
+
+    schedule = Schedule("medusa", steps, WARM_UP_STEPS, LEARNING_RATE, CHECKPOINT_EVERY)
+    source = batches(len(examples.hidden), SEED)
+    run(schedule, heads, source, loss_of, checkpoint, progress)
     return heads

@@ -6,10 +6,7 @@ fp32 with bf16 autocast; what is shipped is rounded to bf16 once, at the end, an
 
 from __future__ import annotations
 
-import itertools
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -19,6 +16,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from dflash_bench.lab.corpus.row import Row
 from dflash_bench.lab.tokenizer import END_OF_TEXT, MAX_POSITIONS, TURN_END, VOCAB_SIZE, special_id
 from dflash_bench.lab.tokenizer import save as save_tokenizer
+from dflash_bench.lab.training import Progress, Schedule, run
 from dflash_bench.lab.windows import Batch, batches, to_document
 
 SEED = 20
@@ -26,7 +24,6 @@ STEPS = 1600
 WARM_UP_STEPS = 100
 LEARNING_RATE = 3e-3
 CHECKPOINT_EVERY = 150
-Progress = Callable[[str], None]
 
 
 def config(vocab_size: int = VOCAB_SIZE, *, layers: int = 8, hidden: int = 128) -> Qwen3Config:
@@ -56,34 +53,6 @@ def weighted_loss(model: Qwen3ForCausalLM, batch: Batch) -> torch.Tensor:
     return (losses * weights).sum() / weights.sum()
 
 
-def cosine(step: int, *, steps: int, warm_up: int) -> float:
-    """Return the learning rate's factor: linear warm-up, then a cosine to zero."""
-    if step < warm_up:
-        return (step + 1) / warm_up
-    return 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))
-
-
-def optimiser(model: torch.nn.Module, learning_rate: float) -> torch.optim.AdamW:
-    """AdamW with decay on matrices only; norms are left alone."""
-    matrices = [p for p in model.parameters() if p.requires_grad and p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.requires_grad and p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=True)
-
-
-def train_step(
-    model: torch.nn.Module, opt: torch.optim.AdamW, loss: torch.Tensor, learning_rate: float
-) -> float:
-    """Take one clipped step down `loss` and return its value."""
-    for group in opt.param_groups:
-        group["lr"] = learning_rate
-    opt.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    opt.step()
-    return loss.item()
-
-
 def train(
     tokenizer: PreTrainedTokenizerFast,
     rows: dict[str, list[Row]],
@@ -94,37 +63,18 @@ def train(
 ) -> Qwen3ForCausalLM:
     """Train the target for a fixed number of steps, resuming from `checkpoint` when it is there."""
     model = new_model(config(len(tokenizer)))
-    opt = optimiser(model, LEARNING_RATE)
-    start = resume(checkpoint, model, opt)
-    began = time.perf_counter()
-    source: Iterator[Batch] = itertools.islice(batches(tokenizer, rows, SEED), start, steps)
-    for step, batch in enumerate(source, start):
-        rate = LEARNING_RATE * cosine(step, steps=steps, warm_up=WARM_UP_STEPS)
-        loss = train_step(model, opt, weighted_loss(model, batch), rate)
-        if step % 25 == 0:
-            progress(
-                f"target step {step}/{steps} loss {loss:.3f} ({time.perf_counter() - began:.0f} s)"
-            )
-        if (step + 1) % CHECKPOINT_EVERY == 0 or step + 1 == steps:
-            keep(checkpoint, model, opt, step + 1)
+    schedule = Schedule(
+        "target",
+        steps,
+        WARM_UP_STEPS,
+        LEARNING_RATE,
+        CHECKPOINT_EVERY,
+        report_every=25,
+        smoothing=0,
+    )
+    source = batches(tokenizer, rows, SEED)
+    run(schedule, model, source, lambda _, batch: weighted_loss(model, batch), checkpoint, progress)
     return model
-
-
-def keep(checkpoint: Path, model: torch.nn.Module, opt: torch.optim.AdamW, step: int) -> None:
-    """Write the training state in one move, so that a kill never leaves half a file."""
-    part = checkpoint.with_suffix(".part")
-    torch.save({"model": model.state_dict(), "optimiser": opt.state_dict(), "step": step}, part)
-    part.replace(checkpoint)
-
-
-def resume(checkpoint: Path, model: torch.nn.Module, opt: torch.optim.AdamW) -> int:
-    """Load the training state if there is one; return the number of steps already done."""
-    if not checkpoint.is_file():
-        return 0
-    state = torch.load(checkpoint, weights_only=True)
-    model.load_state_dict(state["model"])
-    opt.load_state_dict(state["optimiser"])
-    return int(state["step"])
 
 
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -9,7 +9,7 @@ from transformers import Qwen3ForCausalLM
 
 from dflash_bench.lab import dflash
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import optimiser, train_step
+from dflash_bench.lab.training import optimiser, train_step
 
 MASK = 3
 

@@ -12,7 +12,7 @@ from dflash_bench.engine.methods.eagle3_model import Eagle3Model
 from dflash_bench.engine.target import Target
 from dflash_bench.lab import eagle3
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import optimiser, train_step
+from dflash_bench.lab.training import optimiser, train_step
 
 OUTPUTS = [
     Output("x", 0.0, [*range(10, 15)], [*range(20, 40)]),

@@ -10,7 +10,7 @@ from transformers import Qwen3ForCausalLM
 from dflash_bench.engine.methods import dflash_checkpoint
 from dflash_bench.lab import dflash, gaussian
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import optimiser, train_step
+from dflash_bench.lab.training import optimiser, train_step
 
 MASK = 3
 OUTPUTS = [

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
-from dflash_bench.lab import medusa
+from dflash_bench.lab import medusa, training
 from dflash_bench.lab.outputs import Output
-from dflash_bench.lab.target import keep, optimiser, train_step
+from dflash_bench.lab.training import keep, optimiser, train_step
 
 OUTPUTS = [
     Output("x", 0.0, [*range(10, 15)], [*range(20, 27)]),
@@ -106,7 +106,7 @@ def test_a_training_that_was_killed_ends_as_one_that_was_not(
 
     whole = train(tmp_path / "whole.pt")
     with monkeypatch.context() as patch:
-        patch.setattr(medusa, "keep", keep_and_die)
+        patch.setattr(training, "keep", keep_and_die)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "killed.pt")
     assert torch.load(tmp_path / "killed.pt", weights_only=True)["step"] == 2

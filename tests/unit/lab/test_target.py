@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from dflash_bench.lab import target
+from dflash_bench.lab import target, training
 from dflash_bench.lab.corpus.row import Row
 from dflash_bench.lab.windows import Batch
 
@@ -22,13 +22,13 @@ def run(model: Qwen3ForCausalLM, opt: torch.optim.AdamW, steps: int) -> list[flo
     """Take `steps` steps on the fixed batch and return the losses before each."""
     batch = fixed_batch()
     return [
-        target.train_step(model, opt, target.weighted_loss(model, batch), 1e-3)
+        training.train_step(model, opt, target.weighted_loss(model, batch), 1e-3)
         for _ in range(steps)
     ]
 
 
 def test_three_steps_lower_the_loss_on_a_fixed_batch(tiny_target: Qwen3ForCausalLM) -> None:
-    losses = run(tiny_target, target.optimiser(tiny_target, 1e-3), 4)
+    losses = run(tiny_target, training.optimiser(tiny_target, 1e-3), 4)
     assert losses[0] > losses[1] > losses[2] > losses[3]
 
 
@@ -42,18 +42,18 @@ def test_a_token_of_no_weight_has_no_loss(tiny_target: Qwen3ForCausalLM) -> None
 
 
 def test_a_resumed_training_goes_on_exactly(tiny_target: Qwen3ForCausalLM, tmp_path: Path) -> None:
-    opt = target.optimiser(tiny_target, 1e-3)
+    opt = training.optimiser(tiny_target, 1e-3)
     run(tiny_target, opt, 2)
-    target.keep(tmp_path / "state.pt", tiny_target, opt, 2)
+    training.keep(tmp_path / "state.pt", tiny_target, opt, 2)
     expected = run(tiny_target, opt, 2)
     fresh = target.new_model(target.config(400, hidden=64), seed=99)
-    fresh_opt = target.optimiser(fresh, 1e-3)
-    assert target.resume(tmp_path / "state.pt", fresh, fresh_opt) == 2
+    fresh_opt = training.optimiser(fresh, 1e-3)
+    assert training.resume(tmp_path / "state.pt", fresh, fresh_opt) == 2
     assert run(fresh, fresh_opt, 2) == expected
 
 
 def test_the_learning_rate_warms_up_and_ends_at_zero() -> None:
-    rates = [target.cosine(step, steps=100, warm_up=10) for step in range(101)]
+    rates = [training.cosine(step, steps=100, warm_up=10) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[9] == rates[10] == 1.0
     assert rates[100] == pytest.approx(0.0)
