@@ -19,11 +19,11 @@ does not do is refused in one sentence that names the file, the key and the valu
 from pathlib import Path
 from typing import Any
 
-from dflash_bench.engine.methods import dflash_fields as fields
-from dflash_bench.engine.methods import dflash_speculators
+from dflash_bench.engine.methods import dflash_fields, dflash_speculators, fields
 from dflash_bench.engine.methods.checkpoint import read_json
-from dflash_bench.engine.methods.dflash_fields import Json, refusal
+from dflash_bench.engine.methods.dflash_fields import REMEDY
 from dflash_bench.engine.methods.dflash_shape import DFlashConfig, SecondShape
+from dflash_bench.engine.methods.fields import ConfigFile, Json, refusal
 
 __all__ = ["DFlashConfig", "SecondShape", "read_config", "to_json"]
 
@@ -36,18 +36,18 @@ _DFLASH = ("block_size", "mask_token_id", "target_layer_ids", "num_target_layers
 _BOTH = {*_DFLASH, *_SECOND, *_SCALES, "is_causal"}
 _INNER = {*_BOTH, "causal", "use_swa", "swa_window_size", "noise", "noise_scale"}
 _TOP = {
-    *(*fields.SHAPES, *_BOTH, "dflash_config", "rms_norm_eps"),
-    *(*fields.ROPE_KEYS, *fields.ATTENTION_KEYS, *fields.HARMLESS),
+    *(*dflash_fields.SHAPES, *_BOTH, "dflash_config", "rms_norm_eps"),
+    *(*dflash_fields.ROPE_KEYS, *dflash_fields.ATTENTION_KEYS, *dflash_fields.HARMLESS),
 }
 
 
-def read_config(file: Path) -> DFlashConfig:
+def read_config(path: Path) -> DFlashConfig:
     """Read and check a checkpoint's `config.json`, in z-lab's form or in speculators'.
 
     Raises ConfigError if the file is absent, is not JSON, lacks a key, or holds a key or a value
     that this network does not honour.
     """
-    raw = read_json(file)
+    raw, file = read_json(path), ConfigFile(path, REMEDY)
     if "speculators_model_type" in raw:
         return dflash_speculators.to_config(raw, file)
     second = raw.get("architectures") == [SECOND_ARCHITECTURE]
@@ -57,22 +57,22 @@ def read_config(file: Path) -> DFlashConfig:
     inner = raw.get("dflash_config") or {}
     if not isinstance(inner, dict):
         raise refusal(file, "dflash_config", inner, "an object is needed here")
-    fields.refuse_unknown(raw, _TOP, raw, file)
-    fields.refuse_unknown([f"dflash_config.{key}" for key in inner], _INNER, inner, file)
+    dflash_fields.refuse_unknown(raw, _TOP, raw, file)
+    dflash_fields.refuse_unknown([f"dflash_config.{key}" for key in inner], _INNER, inner, file)
     merged = _merge(raw, inner, file)
     if not second and (extra := [key for key in _SECOND if merged.get(key) is not None]):
         reason = f"only {SECOND_ARCHITECTURE} has it, and architectures names {ARCHITECTURE}"
         raise refusal(file, extra[0], merged[extra[0]], reason)
     return DFlashConfig(
-        **fields.shapes(merged, file),
-        **fields.rope(raw, file),
+        **dflash_fields.shapes(merged, file),
+        **dflash_fields.rope(raw, file),
         **_scales(merged, file),
         rms_norm_eps=fields.number(merged, "rms_norm_eps", file),
         block_size=fields.integer(merged, "block_size", file, least=2),
         mask_token_id=fields.integer(merged, "mask_token_id", file, least=0),
-        target_layer_ids=fields.layer_ids(merged, "target_layer_ids", file),
-        num_target_layers=fields.optional_integer(merged, "num_target_layers", file),
-        attention=fields.attention(raw, inner, file),
+        target_layer_ids=dflash_fields.layer_ids(merged, "target_layer_ids", file),
+        num_target_layers=dflash_fields.optional_integer(merged, "num_target_layers", file),
+        attention=dflash_fields.attention(raw, inner, file),
         second=_second(merged, file) if second else None,
         noise_scale=_noise_scale(inner, second, file),
     )
@@ -105,8 +105,8 @@ def to_json(config: DFlashConfig, dtype: str) -> Json:
         "rope_theta": config.rope_theta,
         "block_size": config.block_size,
         "num_target_layers": config.num_target_layers,
-        **{key: getattr(config, key) for key in fields.SHAPES},
-        **fields.attention_json(config.layers),
+        **{key: getattr(config, key) for key in dflash_fields.SHAPES},
+        **dflash_fields.attention_json(config.layers),
     }
     if config.rope_scaling:
         found["rope_scaling"] = dict(config.rope_scaling)
@@ -114,7 +114,7 @@ def to_json(config: DFlashConfig, dtype: str) -> Json:
     return found
 
 
-def _merge(raw: Json, inner: Json, file: Path) -> Json:
+def _merge(raw: Json, inner: Json, file: ConfigFile) -> Json:
     """Lay `dflash_config` over the top level; a key in both places must agree."""
     for key in _BOTH:
         if key in raw and key in inner and raw[key] != inner[key]:
@@ -122,7 +122,7 @@ def _merge(raw: Json, inner: Json, file: Path) -> Json:
     return {**raw, **{key: inner[key] for key in _BOTH if key in inner}}
 
 
-def _second(merged: Json, file: Path) -> SecondShape:
+def _second(merged: Json, file: ConfigFile) -> SecondShape:
     second = SecondShape(**{key: fields.integer(merged, key, file) for key in _SECOND})
     if merged["hidden_size"] % second.conv_group_size:
         reason = f"it does not divide hidden_size {merged['hidden_size']}"
@@ -130,7 +130,7 @@ def _second(merged: Json, file: Path) -> SecondShape:
     return second
 
 
-def _scales(merged: Json, file: Path) -> dict[str, Any]:
+def _scales(merged: Json, file: ConfigFile) -> dict[str, Any]:
     """Read the factors that are there; a softcap of 0 is none, as in PyPI's dflash 0.1.0."""
     found = {key: merged[key] for key in _SCALES if merged.get(key) is not None}
     if found.get("final_logit_softcapping") == 0:
@@ -138,7 +138,7 @@ def _scales(merged: Json, file: Path) -> dict[str, Any]:
     return {key: fields.number(found, key, file) for key in found}
 
 
-def _noise_scale(inner: Json, second: bool, file: Path) -> float | None:
+def _noise_scale(inner: Json, second: bool, file: ConfigFile) -> float | None:
     noise = inner.get("noise", "mask")
     if noise not in ("mask", "gaussian") or (second and noise != "mask"):
         raise refusal(file, "noise", noise, "'mask' is needed here, or 'gaussian' without DFlash2")

@@ -1,34 +1,28 @@
-"""Reading a DFlash configuration strictly: a value of the wrong kind is refused with its file and key.
+"""What is particular to reading a DFlash configuration: its fixed keys, RoPE, each layer's attention.
 
-A wrong RoPE, tap or mask raises no error and changes no output: it only drops the acceptance to 1. So
-nothing is guessed, and what both RoPE forms of transformers (4: `rope_theta`, `rope_scaling`; 5:
+What both RoPE forms of transformers (4: `rope_theta`, `rope_scaling`; 5:
 `rope_parameters`) say must agree.
 """
 
-import json
-import math
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
+from dflash_bench.engine.methods import fields
 from dflash_bench.engine.methods.dflash_attention import LayerAttention
+from dflash_bench.engine.methods.fields import ConfigFile, Json, boolean, integer, number, refusal
 from dflash_bench.errors import ConfigError
 
-Json = dict[str, Any]
+REMEDY = (
+    "Use a DFlash checkpoint's own config.json: z-lab's form (first generation or DFlash2), "
+    "or speculators'."
+)
 
 SHAPES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "head_dim", "vocab_size"),
 )
 
-# Keys that every Hugging Face configuration carries and that change nothing in this forward pass.
-HARMLESS = {
-    *("_name_or_path", "architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings", "initializer_range"),
-    *("chunk_size_feed_forward", "id2label", "label2id", "problem_type", "use_cache"),
-    *("is_decoder", "is_encoder_decoder", "return_dict", "_attn_implementation"),
-    *("output_attentions", "output_hidden_states", "max_window_layers"),
-}
+HARMLESS = {*fields.HARMLESS, "_attn_implementation"}
 
 # Keys that change the computation, with the only values for which this network computes the same.
 FIXED: dict[str, tuple[object, ...]] = {
@@ -58,7 +52,9 @@ ATTENTION_KEYS = {"layer_types", "sliding_window", "use_sliding_window", "is_cau
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
-def refuse_unknown(keys: Collection[str], known: Collection[str], raw: Json, file: Path) -> None:
+def refuse_unknown(
+    keys: Collection[str], known: Collection[str], raw: Json, file: ConfigFile
+) -> None:
     """Refuse each of `keys` that is not `known`, and each fixed one with a value that we do not honour."""
     for key in keys:
         name = key.rpartition(".")[2]
@@ -68,7 +64,7 @@ def refuse_unknown(keys: Collection[str], known: Collection[str], raw: Json, fil
             raise refusal(file, key, raw[name], f"only {FIXED[name][0]!r} is supported")
 
 
-def rope(raw: Json, file: Path) -> Json:
+def rope(raw: Json, file: ConfigFile) -> Json:
     """Read RoPE: `rope_theta`, `rope_scaling` (None if it is plain) and `max_position_embeddings`."""
     said: list[Json] = []
     for key in ("rope_scaling", "rope_parameters"):
@@ -97,7 +93,7 @@ def rope(raw: Json, file: Path) -> Json:
     }
 
 
-def _scaling(found: Json, key: str, file: Path) -> Json:
+def _scaling(found: Json, key: str, file: ConfigFile) -> Json:
     """Return what `found` says beside the base, with `rope_type`."""
     kind = found.get("rope_type", found.get("type", "default"))
     if kind not in _ROPE:
@@ -108,7 +104,7 @@ def _scaling(found: Json, key: str, file: Path) -> Json:
     return {"rope_type": kind, **rest}
 
 
-def attention(raw: Json, inner: Mapping[str, Any], file: Path) -> tuple[LayerAttention, ...]:
+def attention(raw: Json, inner: Mapping[str, Any], file: ConfigFile) -> tuple[LayerAttention, ...]:
     """Read each layer's window and direction; empty if all layers are full, in both directions.
 
     `inner` is `dflash_config`, where vLLM's `causal`, `use_swa` and `swa_window_size` may stand.
@@ -139,7 +135,9 @@ def attention(raw: Json, inner: Mapping[str, Any], file: Path) -> tuple[LayerAtt
     return () if all(layer == LayerAttention() for layer in layers) else layers
 
 
-def _windows(kinds: list[str], raw: Json, inner: Mapping[str, Any], file: Path) -> list[int | None]:
+def _windows(
+    kinds: list[str], raw: Json, inner: Mapping[str, Any], file: ConfigFile
+) -> list[int | None]:
     everywhere = bool(boolean(inner, "use_swa", file))
     if not everywhere and _SLIDING not in kinds:
         return [None] * len(kinds)
@@ -166,12 +164,14 @@ def attention_json(layers: tuple[LayerAttention, ...]) -> Json:
     return found if by_kind else {**found, "is_causal": directions.pop()}
 
 
-def shapes(raw: Mapping[str, Any], file: Path) -> Json:
+def shapes(raw: Mapping[str, Any], file: ConfigFile) -> Json:
     """Read the sizes that every network has, by name."""
     return {key: integer(raw, key, file) for key in SHAPES}
 
 
-def layer_ids(raw: Mapping[str, Any], key: str, file: Path, least: int = 0) -> tuple[int, ...]:
+def layer_ids(
+    raw: Mapping[str, Any], key: str, file: ConfigFile, least: int = 0
+) -> tuple[int, ...]:
     """Read a list of layer numbers from `least` on."""
     ids = raw.get(key)
     if not isinstance(ids, list) or not ids or any(type(i) is not int or i < least for i in ids):
@@ -179,40 +179,6 @@ def layer_ids(raw: Mapping[str, Any], key: str, file: Path, least: int = 0) -> t
     return tuple(ids)
 
 
-def integer(raw: Mapping[str, Any], key: str, file: Path, least: int = 1) -> int:
-    """Read an integer of at least `least`."""
-    value = raw.get(key)
-    if type(value) is not int or value < least:  # bool is an int to isinstance, and not to us
-        raise refusal(file, key, value, f"an integer of at least {least} is needed here")
-    return value
-
-
-def optional_integer(raw: Mapping[str, Any], key: str, file: Path) -> int | None:
+def optional_integer(raw: Mapping[str, Any], key: str, file: ConfigFile) -> int | None:
     """Read a positive integer that may be absent."""
     return None if raw.get(key) is None else integer(raw, key, file)
-
-
-def boolean(raw: Mapping[str, Any], key: str, file: Path) -> bool | None:
-    """Read true or false, or None where it is absent."""
-    value = raw.get(key)
-    if value is not None and type(value) is not bool:
-        raise refusal(file, key, value, "true or false is needed here")
-    return value
-
-
-def number(raw: Mapping[str, Any], key: str, file: Path) -> float:
-    """Read a positive number."""
-    value = raw.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise refusal(file, key, value, "a positive number is needed here")
-    return float(value)
-
-
-def refusal(file: Path, key: str, value: object, reason: str) -> ConfigError:
-    """Return the error that names the file, the key, its value and what is wrong with it."""
-    said = "absent" if value is None else json.dumps(value, default=str)
-    return ConfigError(
-        f"{file}: {key} is {said[:200]}: {reason}.",
-        remedy="Use a DFlash checkpoint's own config.json: z-lab's form (first generation or DFlash2), "
-        "or speculators'.",
-    )

@@ -21,10 +21,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dflash_bench.engine.methods import dflash_fields as fields
+from dflash_bench.engine.methods import dflash_fields, fields
 from dflash_bench.engine.methods.dflash_attention import LayerAttention
-from dflash_bench.engine.methods.dflash_fields import Json, refusal
 from dflash_bench.engine.methods.dflash_shape import DFlashConfig
+from dflash_bench.engine.methods.fields import ConfigFile, Json, refusal
 from dflash_bench.errors import ConfigError
 
 # Keys with the only values that mean the network of this package.
@@ -45,35 +45,43 @@ _READ = {
     "sample_from_anchor",
 }
 _NESTED = {
-    *(*fields.SHAPES, "rms_norm_eps", *fields.ROPE_KEYS, *fields.ATTENTION_KEYS, *fields.HARMLESS),
+    *(
+        *dflash_fields.SHAPES,
+        "rms_norm_eps",
+        *dflash_fields.ROPE_KEYS,
+        *dflash_fields.ATTENTION_KEYS,
+        *dflash_fields.HARMLESS,
+    ),
 }
 _EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
 # The target's own, which older checkpoints carry for their training.
 _UNUSED = ("verifier_lm_head.weight", "verifier_norm.weight")
 
 
-def to_config(raw: Json, file: Path) -> DFlashConfig:
+def to_config(raw: Json, file: ConfigFile) -> DFlashConfig:
     """Turn a speculators `config.json` into a network's shape, as far as it tells; see `with_tensors`."""
     for key, value in raw.items():
         if key in _FIXED and value not in _FIXED[key]:
             raise refusal(file, key, value, f"only {_FIXED[key][0]!r} is supported")
     top = [key for key in raw if key != "model_type"]  # some files say "speculator_model" there
-    fields.refuse_unknown(top, {*_FIXED, *_HARMLESS, *_READ, *fields.HARMLESS}, raw, file)
+    dflash_fields.refuse_unknown(
+        top, {*_FIXED, *_HARMLESS, *_READ, *dflash_fields.HARMLESS}, raw, file
+    )
     layer = raw.get("transformer_layer_config")
     if not isinstance(layer, dict):
         raise refusal(file, "transformer_layer_config", layer, "an object is needed here")
-    fields.refuse_unknown(
+    dflash_fields.refuse_unknown(
         [f"transformer_layer_config.{key}" for key in layer], _NESTED, layer, file
     )
     hidden = fields.integer(layer, "hidden_size", file)
     if raw.get("target_hidden_size") not in (None, hidden):
         reason = f"only the drafter's own, {hidden}, is supported"
         raise refusal(file, "target_hidden_size", raw["target_hidden_size"], reason)
-    taps = fields.layer_ids(raw, "aux_hidden_state_layer_ids", file, least=1)
+    taps = dflash_fields.layer_ids(raw, "aux_hidden_state_layer_ids", file, least=1)
     from_anchor = bool(fields.boolean(raw, "sample_from_anchor", file))
     return DFlashConfig(
-        **fields.shapes(layer, file),
-        **fields.rope(layer, file),
+        **dflash_fields.shapes(layer, file),
+        **dflash_fields.rope(layer, file),
         rms_norm_eps=fields.number(layer, "rms_norm_eps", file),
         block_size=fields.integer(raw, "block_size", file, least=1 if from_anchor else 2),
         mask_token_id=fields.integer(raw, "mask_token_id", file, least=0),
@@ -84,7 +92,7 @@ def to_config(raw: Json, file: Path) -> DFlashConfig:
     )
 
 
-def _attention(raw: Json, layer: Json, file: Path) -> tuple[LayerAttention, ...]:
+def _attention(raw: Json, layer: Json, file: ConfigFile) -> tuple[LayerAttention, ...]:
     both_ways = bool(fields.boolean(raw, "sliding_window_non_causal", file))
     if layer.get("is_causal") is not None:
         raise refusal(
@@ -92,7 +100,7 @@ def _attention(raw: Json, layer: Json, file: Path) -> tuple[LayerAttention, ...]
         )
     return tuple(
         replace(each, causal=each.causal and not both_ways)
-        for each in fields.attention(layer, {}, file)
+        for each in dflash_fields.attention(layer, {}, file)
     )
 
 

@@ -17,19 +17,18 @@ costs acceptance. So every key must be known, and what this network does not do 
 from pathlib import Path
 
 from dflash_bench.engine.methods.checkpoint import read_json
-from dflash_bench.engine.methods.eagle3_fields import (
+from dflash_bench.engine.methods.eagle3_fields import REMEDY, refuse_unknown, rope
+from dflash_bench.engine.methods.eagle3_model import Eagle3Config
+from dflash_bench.engine.methods.fields import (
+    ConfigFile,
     Json,
     boolean,
     demand,
     integer,
     mapping,
     number,
-    optional,
     refusal,
-    refuse_unknown,
-    rope,
 )
-from dflash_bench.engine.methods.eagle3_model import Eagle3Config
 
 TAPS, NEWER_TAPS = "eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids"
 _SHAPES = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
@@ -43,13 +42,13 @@ _READ = {
 }
 
 
-def read_config(file: Path) -> Eagle3Config:
+def read_config(path: Path) -> Eagle3Config:
     """Read and check a checkpoint's `config.json`, of either format.
 
     `own_embeddings` is left False: the weights tell. Raises ConfigError if the file is absent, is not
     JSON, lacks a key, or holds a key or a value that this network does not honour.
     """
-    raw = read_json(file)
+    raw, file = read_json(path), ConfigFile(path, REMEDY)
     nested = raw.get("speculators_model_type") is not None
     if nested:
         demand(raw, "speculators_model_type", ("eagle3",), file)
@@ -97,23 +96,23 @@ def to_json(config: Eagle3Config, dtype: str) -> Json:
     }
 
 
-def _config(raw: Json, taps: tuple[int, ...] | None, file: Path) -> Eagle3Config:
+def _config(raw: Json, taps: tuple[int, ...] | None, file: ConfigFile) -> Eagle3Config:
     shape: Json = {key: integer(raw, key, file) for key in _SHAPES}
     heads, hidden = shape["num_attention_heads"], shape["hidden_size"]
-    kv_heads = optional(raw, "num_key_value_heads", heads, file)
-    head_dim = optional(raw, "head_dim", hidden // heads, file)
+    kv_heads = integer(raw, "num_key_value_heads", file, default=heads)
+    head_dim = integer(raw, "head_dim", file, default=hidden // heads)
     if heads % kv_heads:
         raise refusal(file, "num_key_value_heads", kv_heads, f"{heads} heads do not divide by it")
     if head_dim % 2:
         raise refusal(file, "head_dim", head_dim, "RoPE turns pairs: an even number is needed here")
-    switches: Json = {key: boolean(raw, key, file) for key in (*_SWITCHES, "attention_bias")}
+    switches: Json = {key: bool(boolean(raw, key, file)) for key in (*_SWITCHES, "attention_bias")}
     return Eagle3Config(
         **shape,
         **switches,
         num_key_value_heads=kv_heads,
         head_dim=head_dim,
-        target_hidden_size=optional(raw, "target_hidden_size", hidden, file),
-        draft_vocab_size=optional(raw, "draft_vocab_size", shape["vocab_size"], file),
+        target_hidden_size=integer(raw, "target_hidden_size", file, default=hidden),
+        draft_vocab_size=integer(raw, "draft_vocab_size", file, default=shape["vocab_size"]),
         rms_norm_eps=number(raw, "rms_norm_eps", file),
         max_position_embeddings=integer(raw, "max_position_embeddings", file),
         rope_parameters=rope(raw, file),
@@ -122,7 +121,7 @@ def _config(raw: Json, taps: tuple[int, ...] | None, file: Path) -> Eagle3Config
     )  # fmt: skip
 
 
-def _taps(raw: Json, file: Path, nested: bool) -> tuple[int, ...] | None:
+def _taps(raw: Json, file: ConfigFile, nested: bool) -> tuple[int, ...] | None:
     """Read the taps as layers whose output is read.
 
     speculators' number i is `hidden_states[i]`, the output of layer i-1. In the flat format both
@@ -146,7 +145,7 @@ def _rope_json(config: Eagle3Config) -> Json:
     return {"rope_theta": theta, "rope_scaling": None if plain else scaling}
 
 
-def _merge(raw: Json, inner: Json, file: Path) -> Json:
+def _merge(raw: Json, inner: Json, file: ConfigFile) -> Json:
     """Lay the nested object over the top level; what both say of the network must agree."""
     for part in (raw, inner):
         refuse_unknown(part, _READ, file)
@@ -157,7 +156,7 @@ def _merge(raw: Json, inner: Json, file: Path) -> Json:
     return {**raw, **told}
 
 
-def _refuse_windows(raw: Json, file: Path) -> None:
+def _refuse_windows(raw: Json, file: ConfigFile) -> None:
     """Refuse sliding attention; a window's width may be left over from the target, switched off."""
     kinds = raw.get("layer_types") or []
     if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):

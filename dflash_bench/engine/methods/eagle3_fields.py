@@ -1,18 +1,22 @@
-"""Reading an EAGLE-3 configuration strictly: a value that is not honoured is refused with file and key.
+"""What is particular to reading an EAGLE-3 configuration: its fixed keys, and RoPE.
 
-A wrong RoPE or norm raises no error and changes no output: it only costs acceptance. So every key must
-be one that is read, one of which a single value is honoured, or one that is known to change nothing.
+Every key must be one that is read, one of which a single value is honoured, or one that is known to change nothing.
 """
 
-import json
-import math
 from collections.abc import Set
-from pathlib import Path
-from typing import Any
 
-from dflash_bench.errors import ConfigError
+from dflash_bench.engine.methods.fields import (
+    HARMLESS,
+    ConfigFile,
+    Json,
+    boolean,
+    demand,
+    mapping,
+    number,
+    refusal,
+)
 
-Json = dict[str, Any]
+REMEDY = "Use an EAGLE-3 checkpoint in SafeAILab's, SpecForge's or speculators' format."
 
 # Keys that change the computation, with the only values for which this network computes the same.
 _FIXED: dict[str, tuple[object, ...]] = {
@@ -37,14 +41,9 @@ _FIXED: dict[str, tuple[object, ...]] = {
     "parallel_draft_step": (1, None),
 }
 
-# Keys that every Hugging Face configuration carries and that change nothing in this forward pass.
-_HARMLESS = {
-    *("_name_or_path", "architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings", "initializer_range"),
-    *("chunk_size_feed_forward", "id2label", "label2id", "problem_type", "use_cache"),
-    *("is_decoder", "is_encoder_decoder", "return_dict", "output_attentions"),
-    *("output_hidden_states", "max_window_layers", "target_model_type"),
-    *("base_model_ep_plan", "base_model_pp_plan", "base_model_tp_plan"),
+# Keys that change nothing in this forward pass.
+_HARMLESS = HARMLESS | {
+    *("target_model_type", "base_model_ep_plan", "base_model_pp_plan", "base_model_tp_plan"),
     *("parallel_draft_heads_num_layers", "embed_requires_grad", "enable_sp_ulysses"),
     *("has_no_defaults_at_init", "speculators_config", "speculators_model_type"),
     "speculators_version",
@@ -63,7 +62,7 @@ _ROPES: dict[str, tuple[set[str], set[str]]] = {
 }
 
 
-def refuse_unknown(raw: Json, read: Set[str], file: Path) -> None:
+def refuse_unknown(raw: Json, read: Set[str], file: ConfigFile) -> None:
     """Refuse every key that is neither `read`, nor fixed to the value that it has, nor harmless."""
     for key, value in raw.items():
         if key in _FIXED:
@@ -72,7 +71,7 @@ def refuse_unknown(raw: Json, read: Set[str], file: Path) -> None:
             raise refusal(file, key, value, "this key is unknown, and might change the network")
 
 
-def rope(raw: Json, file: Path) -> Json:
+def rope(raw: Json, file: ConfigFile) -> Json:
     """Read RoPE in transformers 4's keys or 5's; a base that is said nowhere is Llama's, 10,000."""
     found: Json = {}
     for key in ("rope_scaling", "rope_parameters"):
@@ -96,55 +95,3 @@ def rope(raw: Json, file: Path) -> Json:
     if len(bases) > 1:
         raise refusal(file, "rope_theta", sorted(bases), "it is said twice, differently")
     return {**found, "rope_type": kind, "rope_theta": bases.pop() if bases else 10_000.0}
-
-
-def demand(raw: Json, key: str, allowed: tuple[object, ...], file: Path) -> None:
-    """Refuse a value that is none of `allowed`."""
-    if raw.get(key) not in allowed:
-        raise refusal(file, key, raw.get(key), f"only {allowed[0]!r} is supported")
-
-
-def mapping(raw: Json, key: str, file: Path) -> Json:
-    """Read an object."""
-    value = raw.get(key)
-    if not isinstance(value, dict):
-        raise refusal(file, key, value, "an object is needed here")
-    return dict(value)
-
-
-def boolean(raw: Json, key: str, file: Path) -> bool:
-    """Read true or false; absent is false."""
-    value = raw.get(key)
-    if value is not None and type(value) is not bool:
-        raise refusal(file, key, value, "true or false is needed here")
-    return bool(value)
-
-
-def optional(raw: Json, key: str, default: int, file: Path) -> int:
-    """Read a positive integer that may be absent."""
-    return default if raw.get(key) is None else integer(raw, key, file)
-
-
-def integer(raw: Json, key: str, file: Path) -> int:
-    """Read a positive integer."""
-    value = raw.get(key)
-    if type(value) is not int or value < 1:  # bool is an int to isinstance, and not to us
-        raise refusal(file, key, value, "an integer of at least 1 is needed here")
-    return value
-
-
-def number(raw: Json, key: str, file: Path) -> float:
-    """Read a positive number."""
-    value = raw.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise refusal(file, key, value, "a positive number is needed here")
-    return float(value)
-
-
-def refusal(file: Path, key: str, value: object, reason: str) -> ConfigError:
-    """Return the error that names the file, the key, its value and what is wrong with it."""
-    said = "absent" if value is None else json.dumps(value, default=str)
-    return ConfigError(
-        f"{file}: {key} is {said[:200]}: {reason}.",
-        remedy="Use an EAGLE-3 checkpoint in SafeAILab's, SpecForge's or speculators' format.",
-    )

@@ -89,11 +89,10 @@ class Eagle3Model(nn.Module):
             self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
         self.d2t: Tensor
         self.register_buffer("d2t", torch.zeros(config.draft_vocab_size, dtype=torch.int64))
-        inv_freq, self._rope_scaling = inverse_frequencies(
+        # A tensor and no buffer: a cast of the weights to bf16 would cast a buffer too.
+        self._inv_freq, self._rope_scaling = inverse_frequencies(
             config.rope_parameters, config.head_dim, config.max_position_embeddings
         )
-        # A copy, which is no buffer: a cast of the weights to bf16 would cast a buffer too.
-        self._inv_freq = inv_freq.clone()
 
     def fuse(self, features: Tensor) -> Tensor:
         """Fuse the target's features [A, Q, m*Ht] of some tokens to [A, Q, H]."""
