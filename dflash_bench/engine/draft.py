@@ -13,6 +13,7 @@ committed text and its own ancestors. At most one path from the anchor is commit
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -85,7 +86,7 @@ class Draft:
     def family(self) -> Tensor:
         """Return who is whose ancestor or self: bool [A, N+1, N+1], row i true at i's path from the anchor."""
         if self.parents is not None:
-            return ancestors(self.parents)
+            return self._ancestors
         rows, width = self.tokens.shape
         whole = torch.ones(width + 1, width + 1, dtype=torch.bool, device=self.tokens.device)
         return whole.tril().expand(rows, -1, -1)
@@ -93,8 +94,13 @@ class Draft:
     def depths(self) -> Tensor:
         """Return each node's distance from the anchor, int64 [A, N+1], or [N+1] of a chain."""
         if self.parents is not None:
-            return depths(ancestors(self.parents))
+            return depths(self._ancestors)
         return torch.arange(self.tokens.shape[1] + 1, device=self.tokens.device)
+
+    @cached_property
+    def _ancestors(self) -> Tensor:
+        """A tree's `family`, which a step asks for several times."""
+        return ancestors(self.followed())
 
     def extents(self) -> list[tuple[int, int]]:
         """Return of each row how many drafts are offered, and how many of them one path has at most."""
@@ -128,7 +134,7 @@ def standing(draft: Draft, passed: Tensor) -> Tensor:
     if draft.parents is None:
         return pad(passed.cumprod(1).bool(), (1, 0), value=True)
     fails = pad(~passed, (1, 0), value=False)
-    return ~(ancestors(draft.parents) & fails[:, None]).any(-1)
+    return ~(draft.family() & fails[:, None]).any(-1)
 
 
 def path(draft: Draft, stands: Tensor) -> tuple[Tensor, Tensor]:
