@@ -10,6 +10,7 @@ A step that was cut at the end of its text says nothing about the positions behi
 over steps that were not cut. Over these, tau = 1 + sum(marginal) holds exactly.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ class AcceptanceLength:
     value: float
     ci_low: float | None
     ci_high: float | None
-    per_request_mean: float
+    per_request_mean: float | None
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,15 @@ class ByPosition:
     uncut_mean: float | None
 
 
-def acceptance_length(steps: Steps, prompts: Ints, seed: int) -> AcceptanceLength | None:
-    """Return tau of `steps`; `prompts` [N] numbers the prompt of each request, the cluster that is resampled.
+def acceptance_length(
+    committed: Floats, count: Floats, prompts: Ints, seed: int
+) -> AcceptanceLength | None:
+    """Return tau from each request's committed tokens and verify steps, both [N], NaN where they are not told.
 
-    None if no step is known.
+    `prompts` [N] numbers the prompt of each request, the cluster that is resampled. None if no step is known.
     """
-    committed, count = steps.per_request(steps.committed), steps.lengths
+    told = ~np.isnan(count) & ~np.isnan(committed)
+    committed, count, prompts = committed[told], count[told], prompts[told]
     if not count.sum():
         return None
     low, high = _bootstrap(_by(prompts, committed), _by(prompts, count), seed)
@@ -63,7 +67,7 @@ def acceptance_length(steps: Steps, prompts: Ints, seed: int) -> AcceptanceLengt
     )
 
 
-def _by(prompts: Ints, values: Ints) -> Floats:
+def _by(prompts: Ints, values: Floats) -> Floats:
     """Sum `values` [N] by prompt, [P]."""
     return np.bincount(prompts, weights=values).astype(np.float64)
 
@@ -86,12 +90,6 @@ def _bootstrap(committed: Floats, steps: Floats, seed: int) -> tuple[float | Non
         ratios.append(committed[drawn].sum(axis=1) / steps[drawn].sum(axis=1))
     low, high = np.percentile(np.concatenate(ratios), [2.5, 97.5])
     return float(low), float(high)
-
-
-def acceptance_rate(steps: Steps) -> float | None:
-    """Return accepted / drafted over all steps; None where nothing was drafted."""
-    drafted = int(steps.drafted.sum(dtype=np.int64))
-    return int(steps.accepted.sum(dtype=np.int64)) / drafted if drafted else None
 
 
 def by_position(steps: Steps, tree: bool = False) -> ByPosition:
@@ -120,6 +118,24 @@ def by_position(steps: Steps, tree: bool = False) -> ByPosition:
         ],
         histogram=[int(count) for count in histogram] if len(accepted) else [],
         uncut_mean=float(steps.committed[uncut].mean()) if len(accepted) else None,
+    )
+
+
+def by_histogram(histogram: Sequence[int]) -> ByPosition:
+    """Return the same from steps by accepted drafts, as a backend counts them: all drafts are taken to be as long."""
+    counts = np.asarray(histogram, dtype=np.int64)
+    reached = counts[::-1].cumsum()[::-1]
+    steps = int(reached[0]) if len(reached) else 0
+    if not steps:
+        return ByPosition([], [], [], None)
+    return ByPosition(
+        marginal=[float(share) for share in reached[1:] / steps],
+        conditional=[
+            float(yes / all_) if all_ else None
+            for yes, all_ in zip(reached[1:], reached[:-1], strict=True)
+        ],
+        histogram=[int(count) for count in counts],
+        uncut_mean=float(1 + (counts * np.arange(len(counts))).sum() / steps),
     )
 
 

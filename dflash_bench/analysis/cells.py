@@ -81,7 +81,9 @@ def _entries(
         floor, drift = control(baseline), cell_drift(baseline)
         for arm in plan.arms_of(cell):
             sample = samples.get((cell, arm), empty)
-            promised = promise(plan.arms[arm], plan.arms[plan.baseline], plan.cells[cell])
+            promised = promise(
+                plan.arms[arm], plan.arms[plan.baseline], plan.cells[cell], plan.couples_noise
+            )
             tree = "tree" in plan.arms[arm].settings
             other = empty if arm == plan.baseline else sample
             if arm != plan.baseline:
@@ -126,6 +128,7 @@ def _judge(
             delta=delta,
             batch_size=entry["cell"]["batch_size"],
             occupancy=entry["occupancy"],
+            request_rate=entry["cell"].get("request_rate"),
             tau=found.tau,
             break_even_tau=found.break_even_tau,
             rounds=len(found.pairs.rounds),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from dflash_bench.analysis import acceptance, metrics
 from dflash_bench.analysis.comparison import Comparison
+from dflash_bench.analysis.drafting import counted, histogram
 from dflash_bench.analysis.frames import Sample
 from dflash_bench.analysis.identities import (
     broken_decomposition,
@@ -27,7 +28,7 @@ def identity(plan: Plan, cell_id: str, arm_name: str) -> dict[str, Any]:
     """Return what an entry is about, known before anything ran."""
     cell, arm = plan.cells[cell_id], plan.arms[arm_name]
     return {
-        "cell": cell.model_dump(),
+        "cell": cell.axes,
         "cell_id": cell_id,
         "arm": arm_name,
         "method": arm.method,
@@ -62,8 +63,10 @@ def measures(
         "prompts": int(sample.answered["prompt_sha256"].nunique()),
         **_counts(sample),
         **_acceptance(sample, seed, tree),
-        **_speed(comparison),
+        **_speed(comparison, sample),
         "occupancy": metrics.occupancy(sample.visits),
+        "client_lag_p99_s": metrics.largest(sample.visits["lag_p99_s"]),
+        "cached_prompt_tokens": metrics.count(sample.answered["cached_tokens"]),
         **metrics.latencies(sample),
         "output_throughput_tok_s": metrics.output_throughput(sample),
         "window": metrics.window(sample)
@@ -77,39 +80,84 @@ def measures(
 
 
 def _counts(sample: Sample) -> dict[str, Any]:
-    """Return what was asked and what came: null where a backend does not tell its steps."""
-    steps, told = sample.steps, bool(sample.steps.known.any())
+    """Return what was asked and what came: null where a backend does not tell it."""
+    steps = sample.steps
     passes = steps.scheduled != NOT_TOLD
-
-    def summed(column: Any) -> int | None:
-        return int(column.sum(dtype=np.int64)) if told else None
-
     return {
         "requests": len(sample.answered),
         "failed": len(sample.requests) - len(sample.answered),
         "output_tokens": metrics.count(sample.answered["output_tokens"]),
-        "verify_steps": len(steps.accepted) if told else None,
-        "drafted_tokens": summed(steps.drafted),
-        "accepted_tokens": summed(steps.accepted),
-        "scheduled_tokens": summed(steps.scheduled[passes]) if passes.any() else None,
+        **_drafting(sample),
+        "scheduled_tokens": int(steps.scheduled[passes].sum(dtype=np.int64))
+        if passes.any()
+        else None,
     }
 
 
-def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
-    prompts, _ = pd.factorize(sample.requests["prompt"])
-    length = acceptance.acceptance_length(sample.steps, prompts, seed)
-    positions = acceptance.by_position(sample.steps, tree)
-    unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
+def _drafting(sample: Sample) -> dict[str, int | None]:
+    """Return steps, drafts, and drafts that are in the text: summed over requests, else by a backend's counters."""
+    told = sample.drafting
+    if told.told.any():
+        values: tuple[float | None, ...] = (
+            float(np.nansum(told.steps)),
+            None if np.isnan(told.drafted).all() else float(np.nansum(told.drafted)),
+            float(np.nansum(told.accepted)),
+        )
+    else:
+        steps, committed = counted(sample.visits, "steps"), _committed(sample)
+        accepted = None if steps is None or committed is None else committed - steps
+        values = (steps, counted(sample.visits, "drafted"), accepted)
+    names = ("verify_steps", "drafted_tokens", "accepted_tokens")
     return {
-        "acceptance_length": unknown if length is None else asdict(length),
-        "acceptance_rate": acceptance.acceptance_rate(sample.steps),
+        name: None if value is None else round(value)
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+def _committed(sample: Sample) -> float | None:
+    """Return the tokens of all answers but for the prefills' own."""
+    tokens = metrics.total(sample.answered["output_tokens"])
+    return None if tokens is None else tokens - len(sample.answered)
+
+
+def _length(sample: Sample, seed: int) -> dict[str, float | None]:
+    """Return tau; by counters of whole visits it has no interval, and no mean of requests' own."""
+    prompts, _ = pd.factorize(sample.requests["prompt"])
+    told = sample.drafting
+    length = acceptance.acceptance_length(told.committed, told.steps, prompts, seed)
+    if length is not None:
+        return asdict(length)
+    unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
+    return unknown | {"value": metrics.ratio(_committed(sample), counted(sample.visits, "steps"))}
+
+
+def _positions(sample: Sample, tree: bool) -> acceptance.ByPosition:
+    """Return the rates by position: from steps, else from histograms as a backend counts them."""
+    if sample.steps.known.any():
+        return acceptance.by_position(sample.steps, tree)
+    return acceptance.by_histogram(histogram(sample.answered, sample.visits))
+
+
+def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
+    positions, drafting = _positions(sample, tree), _drafting(sample)
+    return {
+        "acceptance_length": _length(sample, seed),
+        "acceptance_rate": metrics.ratio(drafting["accepted_tokens"], drafting["drafted_tokens"]),
         "acceptance_rate_marginal": positions.marginal,
         "acceptance_rate_conditional": positions.conditional,
         "accepted_histogram": positions.histogram,
     }
 
 
-def _speed(found: Comparison | None) -> dict[str, Any]:
+def _break_even(found: Comparison, sample: Sample) -> dict[str, Any]:
+    """Return the break-even tau: what a step costs; where only visits are counted, tau over the decode speedup."""
+    if found.break_even_tau is not None or found.decode_speedup is None:
+        return {"value": found.break_even_tau, "implied": found.implied}
+    tau = metrics.ratio(_committed(sample), counted(sample.visits, "steps"))
+    return {"value": metrics.ratio(tau, found.decode_speedup.ratio), "implied": True}
+
+
+def _speed(found: Comparison | None, sample: Sample) -> dict[str, Any]:
     """Return the ratios to the baseline; null for the baseline itself."""
     keys = ("speedup", "decode_speedup", "break_even_tau", "speedup_per_prompt_gm", "length_ratio")
     if found is None:
@@ -120,7 +168,7 @@ def _speed(found: Comparison | None) -> dict[str, Any]:
     return {
         "speedup": _ratio(found.speedup),
         "decode_speedup": _ratio(found.decode_speedup),
-        "break_even_tau": {"value": found.break_even_tau, "implied": False},
+        "break_even_tau": _break_even(found, sample),
         "speedup_per_prompt_gm": geometric_mean(left.end_to_end, right.end_to_end),
         "length_ratio": metrics.ratio(
             float(right.output_tokens.sum()), float(left.output_tokens.sum())
@@ -147,7 +195,7 @@ def _ratio(found: LogRatio | None) -> dict[str, Any]:
 
 
 def _identities(sample: Sample, found: Comparison | None, tree: bool) -> list[str]:
-    positions = acceptance.by_position(sample.steps, tree)
+    positions = _positions(sample, tree)
     broken = [*broken_records(sample), *broken_positions(positions)]
     if found is not None and found.decode_speedup is not None:
         broken += broken_decomposition(found.decode_speedup.ratio, found.tau, found.break_even_tau)

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from dflash_bench.analysis.drafting import SUMMED, Drafting, drafting, summed_row
 from dflash_bench.analysis.steps import Steps, StepsBuilder
 from dflash_bench.errors import InfrastructureError
 
@@ -27,12 +30,22 @@ END = [
     "peak_memory_bytes",
     "kv_bytes_per_token",
     "block_size",
+    "lag_p99_s",
 ]
 # What is asked. The same request with another prompt (a template that differs) is another thing.
 ASKED = ["request", "prompt_sha256"]
-TOLD = ["output_tokens", "ttft_s", "e2e_s"]
-PHASES = ["prefill_s", "draft_prefill_s", "draft_s", "verify_s", "commit_s", "other_s"]
-SHARE = ["tokens", "steps", "accepted", *PHASES]
+TOLD = ["output_tokens", "ttft_s", "e2e_s", "client_queue_s", "cached_tokens"]
+PHASES = [
+    "prefill_s",
+    "draft_prefill_s",
+    "draft_s",
+    "verify_s",
+    "commit_s",
+    "other_s",
+    "decode_s",
+]
+SHARE = ["tokens", "steps", "accepted", "decode_tokens", *PHASES]
+SAID = ["said", "chunks"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,11 @@ class Sample:
     def answered(self) -> pd.DataFrame:
         """The requests that did not fail."""
         return self.requests[~self.requests["failed"]]
+
+    @cached_property
+    def drafting(self) -> Drafting:
+        """What drafting gave each of `requests`."""
+        return drafting(self.requests, self.steps)
 
     @property
     def rounds(self) -> int:
@@ -95,7 +113,7 @@ def read_tables(lines: Iterable[Mapping[str, Any]]) -> Tables:
             elif line["kind"] == "visit_start":
                 starts.append([line[name] for name in (*KEY, *VISIT)])
             elif line["kind"] == "visit_end":
-                ends.append([line.get(name) for name in (*KEY, *END)])
+                ends.append(_end_row(line))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InfrastructureError(
                 f"records.jsonl, line {number}: is not a whole record ({type(error).__name__}: {error}).",
@@ -113,23 +131,47 @@ def read_tables(lines: Iterable[Mapping[str, Any]]) -> Tables:
 
 def _request_row(line: Mapping[str, Any], steps: StepsBuilder) -> tuple[Any, ...]:
     """Return the columns of one request; its steps go to `steps`. Ids become bytes: compact, and quick to compare."""
-    ids = line.get("output_ids")
+    ids, text = line.get("output_ids"), line.get("output_text")
     share = line.get("window") or {}
     failed = line.get("error") is not None
+    packed = None if ids is None else array("i", ids).tobytes()
     return (
         *[line[name] for name in (*KEY, *ASKED)],
         *[line.get(name) for name in TOLD],
         failed,
-        None if ids is None else array("i", ids).tobytes(),
+        packed,
         steps.add(None if failed else line.get("steps")),
         *[share.get(name) for name in SHARE],
+        *summed_row({} if failed else line),
+        packed if packed is not None or text is None else _characters(text),
+        _chunks(line.get("chunks")),
     )
+
+
+def _characters(text: str) -> bytes:
+    """Return the text as 32-bit characters: to compare, and to find where two part, as with tokens."""
+    return text.encode("utf-32-le", "surrogatepass")
+
+
+def _chunks(told: Mapping[str, Any] | None) -> NDArray[np.float64] | None:
+    """Return [2, C]: the arrival and the tokens of each chunk."""
+    return None if told is None else np.array([told["at_s"], told["tokens"]], dtype=np.float64)
+
+
+def _end_row(line: Mapping[str, Any]) -> list[Any]:
+    client = line.get("client") or {}
+    told = {**line, "lag_p99_s": client.get("lag_p99_s")}
+    return [
+        *(told.get(name) for name in (*KEY, *END)),
+        line.get("acceptance"),
+        line.get("backend") or {},
+    ]
 
 
 def _visits(starts: list[list[Any]], ends: list[list[Any]]) -> pd.DataFrame:
     """Join starts with ends: a visit without an end falls out, of several ended attempts the last stays."""
     began = pd.DataFrame(starts, columns=[*KEY, *VISIT])
-    ended = _numeric(pd.DataFrame(ends, columns=[*KEY, *END]), END)
+    ended = _numeric(pd.DataFrame(ends, columns=[*KEY, *END, "counters", "backend"]), END)
     visits = began.merge(ended, on=KEY)
     return visits.drop_duplicates("visit", keep="last").reset_index(drop=True)
 
@@ -137,9 +179,9 @@ def _visits(starts: list[list[Any]], ends: list[list[Any]]) -> pd.DataFrame:
 def _requests(rows: list[tuple[Any, ...]], visits: pd.DataFrame) -> pd.DataFrame:
     """Give each request its visit's cell, arm, round and role; requests of unfinished visits fall out."""
     window = [f"window_{name}" for name in SHARE]
-    columns = [*KEY, *ASKED, *TOLD, "failed", "ids", "number", *window]
+    columns = [*KEY, *ASKED, *TOLD, "failed", "ids", "number", *window, *SUMMED, *SAID]
     frame = pd.DataFrame(rows, columns=columns)
-    frame = _with_sums(_numeric(frame, [*TOLD, *window]))
+    frame = _with_sums(_numeric(frame, [*TOLD, *window, "summed_steps", "summed_drafted"]))
     frame["failed"] = frame["failed"].astype(bool)
     requests = frame.merge(visits[[*KEY, *VISIT]], on=KEY)
     twice = requests[requests.duplicated(["visit", "request"])]
@@ -159,11 +201,12 @@ def _requests(rows: list[tuple[Any, ...]], visits: pd.DataFrame) -> pd.DataFrame
 
 def _with_sums(frame: pd.DataFrame) -> pd.DataFrame:
     """Add to each share its wall seconds, and the seconds and tokens of its decoding; NaN without a share."""
-    wall = frame[[f"window_{phase}" for phase in PHASES]].sum(axis=1, skipna=False)
+    wall = frame[[f"window_{phase}" for phase in PHASES]].sum(axis=1, min_count=1)
+    committed = frame["window_steps"] + frame["window_accepted"]
     return frame.assign(
         window_wall_s=wall,
-        window_decode_s=wall - frame["window_prefill_s"],
-        window_decode_tokens=frame["window_steps"] + frame["window_accepted"],
+        window_after_prefill_s=wall - frame["window_prefill_s"],
+        window_decode_tokens=frame["window_decode_tokens"].fillna(committed),
     )
 
 

@@ -115,6 +115,12 @@ def _figure(entry: Entry) -> str:
         text += f", context {cell['context_length']}"
     if cell["temperature"]:
         text += f", temperature {cell['temperature']:g}"
+    if cell.get("max_new_tokens") is not None:
+        text += f", {cell['max_new_tokens']} new tokens"
+    if cell.get("request_rate") is not None:
+        text += f", {cell['request_rate']:g} requests/s"
+    if cell.get("target_quantization") is not None:
+        text += f", {cell['target_quantization']} weights"
     block = entry["block_size"]
     # The arms of a sweep over blocks are told apart by these; any other by its name.
     swept = block is not None and entry["arm"].endswith(f"-b{block}")

@@ -24,16 +24,19 @@ SHOWN = 3  # first divergences that are listed
 Promise = Literal["text", "law", "nothing"]
 
 
-def promise(arm: PlannedArm, baseline: PlannedArm, cell: Cell) -> Promise:
+def promise(
+    arm: PlannedArm, baseline: PlannedArm, cell: Cell, couples_noise: bool = True
+) -> Promise:
     """Return what `arm` keeps of the `baseline`'s output in `cell`: its text, its law, or nothing.
 
-    A baseline that verifies by `reject` has a text of its own, which no other arm can have.
+    A baseline that verifies by `reject` has a text of its own, which no other arm can have; so has every arm of a
+    backend that does not couple the noise of its arms.
     """
     if cell.temperature == 0:
         return "text"
     if arm.lossy:
         return "nothing"
-    own_noise = any(side.verify == "reject" for side in (arm, baseline))
+    own_noise = not couples_noise or any(side.verify == "reject" for side in (arm, baseline))
     return "law" if own_noise and arm.name != baseline.name else "text"
 
 
@@ -43,9 +46,12 @@ def compare(baseline: Sample, arm: Sample, promised: Promise = "text") -> dict[s
     Nothing is compared where only the law is promised.
     """
     left, right = matched(_known(baseline), _known(arm))
+    # Tokens beside tokens, or text beside text where a backend shows no more: never the one beside the other.
+    alike = left["ids"].isna().to_numpy() == right["ids"].isna().to_numpy()
+    left, right = left[alike], right[alike]
     if promised == "law":
         left, right = left.iloc[:0], right.iloc[:0]
-    differs = left["ids"].to_numpy() != right["ids"].to_numpy()
+    differs = left["said"].to_numpy() != right["said"].to_numpy()
     different = int(differs.sum())
     return {
         "promise": promised,
@@ -61,14 +67,14 @@ def compare(baseline: Sample, arm: Sample, promised: Promise = "text") -> dict[s
 def control(baseline: Sample) -> dict[str, int]:
     """Compare the baseline's later rounds with its first, request by request."""
     known = _known(baseline).sort_values("round", kind="stable")
-    first = known.drop_duplicates("asked").set_index("asked")["ids"]
+    first = known.drop_duplicates("asked").set_index("asked")["said"]
     later = known[known.duplicated("asked")]
-    same = later["ids"].to_numpy() == first[later["asked"]].to_numpy()
+    same = later["said"].to_numpy() == first[later["asked"]].to_numpy()
     return {"control_compared": len(later), "control_identical": int(same.sum())}
 
 
 def divergence(left: bytes, right: bytes) -> int:
-    """Return the position of the first output token that differs; where one text ends early, its end."""
+    """Return the position of the first token (or character) that differs; where one text ends early, its end."""
     ids, others = (np.frombuffer(side, dtype=np.intc) for side in (left, right))
     shared = min(len(ids), len(others))
     unequal = np.flatnonzero(ids[:shared] != others[:shared])
@@ -76,7 +82,7 @@ def divergence(left: bytes, right: bytes) -> int:
 
 
 def _divergences(left: pd.DataFrame, right: pd.DataFrame) -> list[dict[str, Any]]:
-    columns = (left["request"], left["round"], left["ids"], right["ids"])
+    columns = (left["request"], left["round"], left["said"], right["said"])
     return [
         {"request": request, "round": number, "position": divergence(ids, others)}
         for request, number, ids, others in zip(*(c.tolist() for c in columns), strict=True)
@@ -84,5 +90,5 @@ def _divergences(left: pd.DataFrame, right: pd.DataFrame) -> list[dict[str, Any]
 
 
 def _known(sample: Sample) -> pd.DataFrame:
-    """Return the answered requests whose output ids were recorded."""
-    return sample.answered[sample.answered["ids"].notna()]
+    """Return the answered requests whose output was recorded, as ids or as text."""
+    return sample.answered[sample.answered["said"].notna()]

@@ -32,6 +32,25 @@ def latencies(sample: Sample) -> dict[str, dict[str, float | None]]:
         "ttft_s": percentiles(requests["ttft_s"]),
         "tpot_s": percentiles((requests["e2e_s"] - requests["ttft_s"]) / gaps),
         "e2e_s": percentiles(requests["e2e_s"]),
+        **_stream(sample),
+        "client_queue_s": percentiles(requests["client_queue_s"]),
+    }
+
+
+def _stream(sample: Sample) -> dict[str, dict[str, float | None]]:
+    """Return the percentiles of `chunk_gap_s`, the gap between two chunks of a stream, and of `itl_s`.
+
+    `itl_s` is that gap spread over the tokens of the later chunk. A burst of accepted drafts is one chunk: its raw gap
+    is no token's time.
+    """
+    told = [chunks for chunks in sample.answered["chunks"] if chunks is not None]
+    gaps = [np.diff(at) for at, _ in told]
+    tokens = [counts[1:] for _, counts in told]
+    gap, count = (np.concatenate([np.empty(0), *parts]) for parts in (gaps, tokens))
+    spread = np.repeat(gap / np.maximum(count, 1), count.astype(np.int64))
+    return {
+        "chunk_gap_s": percentiles(pd.Series(gap)),
+        "itl_s": percentiles(pd.Series(spread)),
     }
 
 

@@ -104,7 +104,7 @@ def _side(
 
     return Side(
         wall_s=spread("window_wall_s"),
-        decode_s=spread("window_decode_s"),
+        decode_s=spread("window_after_prefill_s"),
         tokens=spread("window_tokens"),
         decode_tokens=spread("window_decode_tokens"),
         row_steps=spread("window_steps"),

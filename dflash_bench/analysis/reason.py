@@ -28,6 +28,7 @@ class Evidence:
     comparisons: int
     broken: tuple[str, ...] = ()
     lossy: bool = False
+    request_rate: float | None = None
 
 
 def reason(verdict: Verdict, evidence: Evidence) -> str:
@@ -56,6 +57,11 @@ def _circumstances(evidence: Evidence) -> str:
         if evidence.occupancy is None
         else f" with {_percent(evidence.occupancy)} of the slots busy"
     )
+    if evidence.request_rate is not None:
+        return (
+            f"in waiting per token, from due to answered, at {evidence.request_rate:g} requests/s in an open loop,"
+            f" at most {evidence.batch_size} in flight{busy}"
+        )
     return f"end to end, prefill included, at batch {evidence.batch_size} in a closed loop{busy}"
 
 

@@ -38,8 +38,9 @@ def repeats(ids: bytes, run: int = RUN) -> bool:
 def _tau(sample: Sample, looping: set[str]) -> float | None:
     """Return committed tokens per step over the requests that are not `looping`."""
     others = ~sample.requests["request"].isin(looping).to_numpy()
-    committed = sample.steps.per_request(sample.steps.committed)[others]
-    return ratio(float(committed.sum()), float(sample.steps.lengths[others].sum()))
+    told = sample.drafting
+    known = others & told.told
+    return ratio(float(told.committed[known].sum()), float(told.steps[known].sum()))
 
 
 def _speedup(comparison: Comparison, looping: set[str]) -> float | None:

@@ -45,7 +45,7 @@ def command(
             update={"design": spec.design.model_copy(update={"prompts": prompts})}
         )
     runner = make_runner(spec)
-    plan = make_plan(spec, runner.refusal)
+    plan = make_plan(spec, runner.refusal, runner.nesting, runner.couples_noise)
     folder = output or Path(spec.output or Path("results") / spec.name)
     if dry_run:
         _print_plan(plan.model_dump(mode="json"), style)

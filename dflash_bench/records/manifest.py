@@ -77,10 +77,16 @@ def read_spec(manifest: dict[str, Any]) -> Spec:
 
 
 def planned(manifest: dict[str, Any]) -> Plan:
-    """Return the plan of the run that a manifest describes: its spec's, without what its runner could not do."""
+    """Return the plan of the run that a manifest describes: its spec's, without what its runner could not do.
+
+    `traits` are what the order depended on: the runner's nesting, and whether it couples noise.
+    """
     known = manifest.get("unsupported") or []
     refused = {(entry["arm"], entry["cell"]): entry["reason"] for entry in known}
-    return make_plan(read_spec(manifest), lambda arm, cell: refused.get((arm.name, cell.id)))
+    traits = manifest.get("traits") or {}
+    return make_plan(
+        read_spec(manifest), lambda arm, cell: refused.get((arm.name, cell.id)), **traits
+    )
 
 
 def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

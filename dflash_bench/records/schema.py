@@ -42,47 +42,111 @@ class Steps(BaseModel):
     busy: tuple[int, ...] | None = None
 
 
-class Phases(BaseModel):
-    """Wall seconds by what they were spent on: the prefill is the target's, all others are decoding."""
+class Acceptance(BaseModel):
+    """What drafting gave, summed over verify steps: of one request, or by a server's counters of a whole visit.
+
+    One record for all backends, each one's own bias undone (`runners/acceptance/`); what a backend cannot tell is null.
+
+    source      where it was read, such as `vllm response`
+    steps       passes of the target that judged drafts, or in which a drafting arm had none; the prefill is none
+    plain_steps of these, the passes without a draft
+    drafted, accepted    drafts verified, and those kept by the rule, past the end of the text included
+    overshoot   tokens that steps committed and that were then dropped past EOS, a stop or the limit
+    accepted_per_position   steps that accepted at least 1, 2, ... drafts
+    histogram   steps by the number of drafts accepted, from 0
+
+    Identity: output tokens - 1 (the prefill's) = steps + accepted - overshoot, for each request.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    prefill_s: float
-    draft_prefill_s: float
-    draft_s: float
-    verify_s: float
-    commit_s: float
-    other_s: float
+    source: str
+    steps: int | None = None
+    plain_steps: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    overshoot: int | None = None
+    accepted_per_position: tuple[int, ...] | None = None
+    histogram: tuple[int, ...] | None = None
+
+
+class Chunks(BaseModel):
+    """How an answer arrived in a stream: seconds since it was sent, and tokens, of each chunk that held tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at_s: tuple[float, ...]
+    tokens: tuple[int, ...]
+
+
+class Client(BaseModel):
+    """How busy the load client was: how late its event loop ran, and its process's CPU seconds per wall second."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lag_p50_s: float
+    lag_p99_s: float
+    lag_max_s: float
+    cpu_share: float
+
+
+class Phases(BaseModel):
+    """Wall seconds by what they were spent on: the prefill is the target's, all others are decoding.
+
+    A backend that does not split its decoding tells `decode_s`, and the phases inside it are null.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prefill_s: float | None = None
+    draft_prefill_s: float | None = None
+    draft_s: float | None = None
+    verify_s: float | None = None
+    commit_s: float | None = None
+    other_s: float | None = None
+    decode_s: float | None = None
 
 
 class Share(Phases):
     """One request's part of the window: its tokens and steps there, and its share of each phase's wall seconds.
 
-    `tokens` are output tokens, the prefill's own included where that prefill lies in the window. `cpu_s` is
-    process CPU time.
+    `tokens` are output tokens, the prefill's own included where that prefill lies in the window; `decode_tokens` are
+    those that steps committed, steps + accepted where these are told. `cpu_s` is process CPU time.
     """
 
     tokens: int
-    steps: int
-    drafted: int
-    accepted: int
-    cpu_s: float | None
+    steps: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    decode_tokens: int | None = None
+    cpu_s: float | None = None
 
 
 class Answer(BaseModel):
-    """What one request gave. A failed one has an `error`, a sentence, and nulls; its pair is dropped and counted."""
+    """What one request gave. A failed one has an `error`, a sentence, and nulls; its pair is dropped and counted.
+
+    `output_ids` is null where a backend shows text only; `output_tokens` then is what it counted. `prompt_tokens_told`
+    and `cached_tokens` are a server's own count of the prompt, and how many of them it had kept from before.
+    `client_queue_s`: due to sent, in an open loop.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     request: str
     output_ids: tuple[int, ...] | None = None
     output_text: str | None = None
+    output_tokens: int | None = None
     finish_reason: Literal["eos", "length", "stop"] | None = None
     error: str | None = None
     ttft_s: float | None = None
     e2e_s: float | None = None
     draft_prefill_s: float | None = None
+    client_queue_s: float | None = None
+    prompt_tokens_told: int | None = None
+    cached_tokens: int | None = None
+    chunks: Chunks | None = None
     steps: Steps | None = None
+    acceptance: Acceptance | None = None
     window: Share | None = None
 
 
@@ -92,11 +156,13 @@ class RequestRecord(Answer, Line):
     kind: Literal["request"] = "request"
     prompt_sha256: str
     prompt_tokens: int
-    output_tokens: int | None = None
 
 
 class VisitStart(Line):
-    """An arm enters a cell. `time` is ISO 8601 in UTC; `load_average` the machine's (1, 5, 15 minutes)."""
+    """An arm enters a cell. `time` is ISO 8601 in UTC; `load_average` the machine's (1, 5, 15 minutes).
+
+    `start` names the start of the backend that the visit belongs to, where several visits share one.
+    """
 
     kind: Literal["visit_start"] = "visit_start"
     cell: str
@@ -105,6 +171,7 @@ class VisitStart(Line):
     role: Literal["control_first", "discard", "measure", "control_last"]
     time: str
     load_average: tuple[float, float, float] | None
+    start: str | None = None
 
 
 class Totals(BaseModel):
@@ -112,7 +179,8 @@ class Totals(BaseModel):
 
     `occupancy`: mean active rows over batch size, over the window's time. `window_phases` sum to `window_wall_s`.
     `block_size`: the most nodes of a verified block, the anchor counted, as the method settled it; null if it drafts
-    nothing.
+    nothing. `acceptance` is by the backend's counters over the visit. `backend` is what it says of itself
+    (`runners/base.py`, STATE).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -128,6 +196,8 @@ class Totals(BaseModel):
     row_steps: int | None = None
     peak_memory_bytes: int | None = None
     kv_bytes_per_token: float | None = None
+    acceptance: Acceptance | None = None
+    client: Client | None = None
     backend: dict[str, Any] = {}
 
 

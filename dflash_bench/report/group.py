@@ -9,7 +9,7 @@ from dflash_bench.report.row import Row
 
 @dataclass(frozen=True)
 class Group:
-    """A workload at one context length and temperature, over batch sizes and arms."""
+    """A workload at one point of all axes but the batch size, over batch sizes and arms."""
 
     label: str
     baseline: str
@@ -32,7 +32,7 @@ class Group:
 
 
 def group_rows(rows: Sequence[Row], baseline: str) -> tuple[Group, ...]:
-    """Group `rows` by workload, context length and temperature, in the order in which they first stand."""
+    """Group `rows` by all axes but the batch size, in the order in which they first stand."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(label(row.cell), []).append(row)
@@ -40,7 +40,10 @@ def group_rows(rows: Sequence[Row], baseline: str) -> tuple[Group, ...]:
 
 
 def label(cell: Cell) -> str:
-    """Name a cell without its batch size, such as `gsm8k, context 1,024, temperature 1`."""
+    """Name a cell without its batch size, such as `gsm8k, context 1,024, temperature 1, int8 weights`."""
     context = f", context {cell.context_length:,}" if cell.context_length else ""
     temperature = f", temperature {cell.temperature:g}" if cell.temperature else ""
-    return f"{cell.workload}{context}{temperature}"
+    tokens = f", {cell.max_new_tokens:,} new tokens" if cell.max_new_tokens else ""
+    rate = f", {cell.request_rate:g} requests/s" if cell.request_rate else ""
+    weights = f", {cell.target_quantization} weights" if cell.target_quantization else ""
+    return f"{cell.workload}{context}{temperature}{tokens}{rate}{weights}"

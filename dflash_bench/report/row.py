@@ -6,7 +6,7 @@ from typing import Any
 
 from dflash_bench.plan import Cell
 
-PHASES = ("draft", "verify", "commit", "draft_prefill", "other")
+PHASES = ("draft", "verify", "commit", "draft_prefill", "other", "decode")
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,26 @@
 """Plan -> records: the visits that a folder still lacks are made, in the plan's order.
 
-Nothing is written before everything that can be refused was looked at: models loaded, prompts rendered,
-every arm opened.
+Nothing is written before everything that can be refused was looked at: models loaded, prompts rendered, every arm
+opened. Arms that are started one at a time are opened in the discarded round at the latest.
 """
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dflash_bench.errors import ConfigError
-from dflash_bench.plan import Plan, Visit
+from dflash_bench.plan import Plan
 from dflash_bench.records import manifest as manifests
 from dflash_bench.records.store import FILE, appending, disk_errors, finished_visits, read_lines
+from dflash_bench.run.arms import Arms, OneAtATime, SideBySide
 from dflash_bench.run.observer import Observer
-from dflash_bench.run.prepare import Asked, Key, key_of, prepare, shortfalls
+from dflash_bench.run.prepare import prepare, shortfalls
 from dflash_bench.run.provenance import describe
+from dflash_bench.run.questions import Questions
 from dflash_bench.run.visits import make_visit
-from dflash_bench.runners.base import Request, Runner, Session
+from dflash_bench.runners.base import Runner
 from dflash_bench.spec import Spec
 
 
@@ -49,15 +52,19 @@ def run(experiment: Experiment, observer: Observer, resume: bool = False) -> Non
         asked = prepare(experiment.spec, experiment.plan, runner)
         for sentence in shortfalls(asked, experiment.spec.design.prompts):
             observer.says(sentence)
-        sessions = {name: runner.open(arm) for name, arm in experiment.plan.arms.items()}
-        requests = _requests_by_visit(experiment, asked)
-        _warm_up(sessions, requests[experiment.plan.visits[0].id])
-        _settle(folder, experiment, describe(experiment, asked))
-        _make_visits(experiment, asked, requests, sessions, observer)
-        for session in sessions.values():
-            session.close()
+        questions = Questions(experiment.spec, experiment.plan, asked)
+        with closing(_arms(experiment, questions)) as arms:
+            _settle(folder, experiment, describe(experiment, asked))
+            _make_visits(experiment, questions, arms, observer)
     finally:
         runner.stop()
+
+
+def _arms(experiment: Experiment, questions: Questions) -> Arms:
+    runner, plan = experiment.runner, experiment.plan
+    if runner.nesting == "start":
+        return OneAtATime(runner, plan, questions, experiment.folder)
+    return SideBySide(runner, plan, questions)
 
 
 def refuse_used_folder(folder: Path, resume: bool) -> None:
@@ -98,11 +105,7 @@ def _settle(folder: Path, experiment: Experiment, manifest: dict[str, Any]) -> N
 
 
 def _make_visits(
-    experiment: Experiment,
-    asked: dict[Key, Asked],
-    requests: dict[str, list[Request]],
-    sessions: dict[str, Session],
-    observer: Observer,
+    experiment: Experiment, questions: Questions, arms: Arms, observer: Observer
 ) -> None:
     folder, plan, design = experiment.folder, experiment.plan, experiment.spec.design
     with appending(folder) as writer:
@@ -110,43 +113,14 @@ def _make_visits(
         left = [visit for visit in plan.visits if visit.id not in ended]
         if ended:
             observer.says(f"{folder / FILE}: {len(ended)} of {len(plan.visits)} visits are there.")
-        observer.begins(left, {visit.id: len(requests[visit.id]) for visit in left})
+        observer.begins(left, {visit.id: len(questions.of(visit)) for visit in left})
         for number, visit in enumerate(left):
             time.sleep(design.cooldown_s if number else 0.0)
-            cell = plan.cells[visit.cell]
-            prompts = {prompt.id: prompt for prompt in asked[key_of(cell)].shaped.prompts}
             make_visit(
                 visit,
                 attempts[visit.id] + 1,
-                cell,
-                sessions[visit.arm],
-                requests[visit.id],
-                prompts,
+                arms.session(visit, left[number:]),
+                questions,
                 writer,
                 observer,
             )
-
-
-def _warm_up(sessions: dict[str, Session], requests: list[Request]) -> None:
-    """Ask each arm one request that is not recorded: the first forward of a process pays for allocations.
-
-    It is also the last chance to refuse what cannot run before anything is written.
-    """
-    for session in sessions.values():
-        for _ in session.run(requests[:1], 1, 0.0):
-            pass
-
-
-def _requests_by_visit(experiment: Experiment, asked: dict[Key, Asked]) -> dict[str, list[Request]]:
-    """Return what each visit asks: everything, or in a discarded round the first `design.warmup_prompts`."""
-    spec, plan = experiment.spec, experiment.plan
-    everything = {key: entry.requests(spec.sampling.max_new_tokens) for key, entry in asked.items()}
-
-    def requests_of(visit: Visit) -> list[Request]:
-        cell = plan.cells[visit.cell]
-        requests = everything[key_of(cell)]
-        if visit.role != "discard" or spec.design.warmup_prompts is None:
-            return requests
-        return requests[: max(spec.design.warmup_prompts, cell.batch_size)]
-
-    return {visit.id: requests_of(visit) for visit in plan.visits}

@@ -33,6 +33,7 @@ class Asked:
                 key=noise_key(self.workload.name, prompt.id),
                 max_new_tokens=max_new_tokens,
                 stop=self.workload.stop,
+                text=prompt.text,
             )
             for prompt in self.shaped.prompts
         ]
@@ -98,11 +99,12 @@ def _ask(spec: Spec, reference: str, context_length: int | None, runner: Runner)
     workload = load_workload(reference)
     items = load_items(workload, spec.design.prompts, spec.data_dir)
     limit = runner.max_positions
-    room = limit - spec.sampling.max_new_tokens if limit is not None else None
+    answer = spec.most_new_tokens
+    room = limit - answer if limit is not None else None
     if context_length is not None and room is not None and context_length > room:
         raise ConfigError(
-            f"sweep.context_length: {context_length} with sampling.max_new_tokens"
-            f" {spec.sampling.max_new_tokens} is longer than the {limit} positions of {spec.target}.",
+            f"sweep.context_length: {context_length} with max_new_tokens {answer} is longer than the {limit}"
+            f" positions of {spec.target}.",
             remedy=f"Ask for at most {room}.",
         )
     filler = filler_source(workload, spec.data_dir) if context_length is not None else None
@@ -116,8 +118,8 @@ def _ask(spec: Spec, reference: str, context_length: int | None, runner: Runner)
     longest = max(len(prompt.ids) for prompt in shaped.prompts)
     if room is not None and longest > room:
         raise ConfigError(
-            f"workloads: a prompt of {reference} has {longest} tokens; with sampling.max_new_tokens"
-            f" {spec.sampling.max_new_tokens} that is over the {limit} positions of {spec.target}.",
-            remedy=f"Leave out prompts of over {room} tokens, or lower sampling.max_new_tokens.",
+            f"workloads: a prompt of {reference} has {longest} tokens; with max_new_tokens {answer} that is over"
+            f" the {limit} positions of {spec.target}.",
+            remedy=f"Leave out prompts of over {room} tokens, or lower max_new_tokens.",
         )
     return Asked(workload, shaped)

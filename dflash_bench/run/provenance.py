@@ -1,16 +1,22 @@
 """The manifest of a run: everything that a stranger needs to know to run it again, or to doubt it."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dflash_bench.assets import PACKAGE, asset
+from dflash_bench.assets import PACKAGE, asset, is_path
 from dflash_bench.records.machine import git_commit, machine, sha256_files, versions
 from dflash_bench.records.manifest import SCHEMA_VERSION
 from dflash_bench.run.prepare import Asked, Key, summary
+from dflash_bench.spec import Spec
 
 if TYPE_CHECKING:
     from dflash_bench.run.experiment import Experiment
+
+
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+HIDDEN = "(not written down)"
 
 
 def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any]:
@@ -24,7 +30,11 @@ def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any
         "spec_path": str(experiment.spec_path),
         "spec_sha256": _hash(experiment.spec_path),
         "unsupported": [entry.model_dump() for entry in experiment.plan.unsupported],
-        "spec": experiment.spec.model_dump(mode="json"),
+        "traits": {
+            "nesting": experiment.runner.nesting,
+            "couples_noise": experiment.runner.couples_noise,
+        },
+        "spec": _told(experiment.spec),
         "versions": versions(),
         "git": git_commit(PACKAGE),
         "machine": machine(experiment.spec.threads),
@@ -35,9 +45,20 @@ def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any
     }
 
 
+def _told(spec: Spec) -> dict[str, Any]:
+    """Return the spec as it is written down: the values of variables that name a secret are not."""
+    told = spec.model_dump(mode="json")
+    told["server"]["env"] = {
+        name: HIDDEN if SECRET.search(name) else value for name, value in spec.server.env.items()
+    }
+    return told
+
+
 def _declarative_files(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, str]:
     files = {f"workloads/{name}": Path(entry.workload.path) for (name, _), entry in asked.items()}
-    files[f"runners/{experiment.spec.runner}"] = asset("runners", f"{experiment.spec.runner}.yaml")
+    runner = experiment.spec.runner
+    recipe = Path(runner) if is_path(runner) else asset("runners", f"{runner}.yaml")
+    files[f"runners/{recipe.stem}"] = recipe
     return {name: _hash(path) for name, path in sorted(files.items()) if path.is_file()}
 
 

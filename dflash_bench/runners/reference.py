@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dflash_bench.errors import ConfigError, did_you_mean
-from dflash_bench.plan import Cell, PlannedArm
+from dflash_bench.plan import Cell, Nesting, PlannedArm
 from dflash_bench.records.machine import sha256_files
 from dflash_bench.records.schema import Answer, Phases, Share, Steps, Totals
-from dflash_bench.runners.base import Request, Session
+from dflash_bench.runners.base import Load, Opening, Request, Session
 from dflash_bench.runners.device import (
     check_device,
     check_threads,
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from dflash_bench.engine.sampling import Sampling
     from dflash_bench.engine.target import Target
     from dflash_bench.engine.trace import RequestTrace, VisitTrace
+    from dflash_bench.runners.recipe import Recipe
     from dflash_bench.runners.tokenizer import TargetTokenizer
 
 
-def make(spec: Spec) -> "ReferenceRunner":
+def make(spec: Spec, recipe: "Recipe | None" = None) -> "ReferenceRunner":
     """Return the runner; an arm that its method cannot be is refused."""
     from dflash_bench.engine.registry import check, methods
 
@@ -38,6 +40,12 @@ def make(spec: Spec) -> "ReferenceRunner":
                 f"arms.{name}.method: the runner reference has no method '{arm.method}'.",
                 remedy=did_you_mean(arm.method, methods()),
             )
+        for key in ("matched", "options", "flags", "base_url"):
+            if getattr(arm, key) is not None:
+                raise ConfigError(
+                    f"arms.{name}.{key}: is for backends; the reference engine starts no server.",
+                    remedy="Remove the key, or choose another runner.",
+                )
         rule = None if arm.method == "ar" else arm.verify or spec.sampling.verify
         settings = arm.settings | {"draft": arm.draft, "block_size": arm.block_size}
         with _named(name, "."):
@@ -58,6 +66,8 @@ class ReferenceRunner:
     """One target in memory, shared by all arms."""
 
     name = "reference"
+    nesting: Nesting = "cell"
+    couples_noise = True
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -65,7 +75,11 @@ class ReferenceRunner:
         self._loaded: dict[object, Any] = {}
 
     def refusal(self, arm: PlannedArm, cell: Cell) -> str | None:
-        """Every method runs at every batch size."""
+        """Every method runs at every batch size, on weights as they are, and there is no queue in front of it."""
+        if cell.target_quantization is not None:
+            return f"the reference engine does not quantize (target_quantization {cell.target_quantization})"
+        if cell.request_rate is not None:
+            return "the reference engine takes no arrivals (request_rate)"
         return None
 
     def start(self) -> None:
@@ -124,7 +138,7 @@ class ReferenceRunner:
             "chat_template": self._tokenizer.has_chat_template,
         }
 
-    def open(self, arm: PlannedArm) -> Session:
+    def open(self, arm: PlannedArm, opening: Opening | None = None) -> Session:
         """Build the arm's drafter; arms of one checkpoint share its weights."""
         from dflash_bench.engine.hub import local_folder
         from dflash_bench.engine.registry import build, find
@@ -166,9 +180,7 @@ class ReferenceSession:
         self._rule: Rule = arm.verify or "match"
         self._totals: Totals | None = None
 
-    def run(
-        self, requests: Sequence[Request], batch_size: int, temperature: float
-    ) -> Iterator[Answer]:
+    def run(self, requests: Sequence[Request], load: Load) -> Iterator[Answer]:
         """Generate for all requests; yield each answer as its request ends."""
         from dflash_bench.engine import request as engine
         from dflash_bench.engine.clock import Clock, TimedDrafter, TimedTarget, measured
@@ -191,13 +203,13 @@ class ReferenceSession:
             TimedTarget(self._target, clock),
             TimedDrafter(self._drafter, clock),
             asked,
-            batch_size=batch_size,
-            sampling=_sampling(self._sampling, temperature),
+            batch_size=load.batch_size,
+            sampling=_sampling(self._sampling, load.temperature),
             rule=self._rule,
         )
-        ledger = Ledger(asked, batch_size)
+        ledger = Ledger(asked, load.batch_size)
         _forget_peak_memory(self._target)
-        with memory_errors(f"{self._drafter.name} at batch_size {batch_size}"):
+        with memory_errors(f"{self._drafter.name} at batch_size {load.batch_size}"):
             for timed in measured(events, clock):
                 for ended in ledger.take(timed):
                     yield _answer(ended, self._tokenizer)
@@ -239,12 +251,12 @@ def _answer(trace: "RequestTrace", tokenizer: "TargetTokenizer") -> Answer:
             scheduled=tuple(trace.scheduled),
             busy=tuple(trace.busy),
         ),
-        window=Share(**{name: getattr(share, name) for name in Share.model_fields}),
+        window=Share(**asdict(share)),
     )
 
 
 def _totals(visit: "VisitTrace", target: "Target", block_size: int) -> Totals:
-    phases = {name: getattr(visit.window_phases, name) for name in Phases.model_fields}
+    phases = asdict(visit.window_phases)
     return Totals(
         wall_s=visit.wall_s,
         cpu_s=visit.cpu_s,

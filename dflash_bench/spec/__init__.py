@@ -7,7 +7,15 @@ read_part(path, model)         declarative.py, also for workloads and runners' r
 
 from dflash_bench.spec.arm import LOSSY_RULES, RULES, Arm, Rule, SamplingSpec, TreeSpec
 from dflash_bench.spec.declarative import Part, explain, load_yaml, read_part
-from dflash_bench.spec.experiment import SCHEMA_VERSION, Design, Spec, Sweep, load_spec
+from dflash_bench.spec.experiment import (
+    SCHEMA_VERSION,
+    Design,
+    Quantization,
+    ServerSpec,
+    Spec,
+    Sweep,
+    load_spec,
+)
 
 __all__ = [
     "LOSSY_RULES",
@@ -16,8 +24,10 @@ __all__ = [
     "Arm",
     "Design",
     "Part",
+    "Quantization",
     "Rule",
     "SamplingSpec",
+    "ServerSpec",
     "Spec",
     "Sweep",
     "TreeSpec",

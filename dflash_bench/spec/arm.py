@@ -17,6 +17,9 @@ Penalty = Annotated[float, Field(ge=-2, le=2, strict=True, allow_inf_nan=False)]
 
 RepetitionPenalty = Annotated[float, Field(gt=0, le=10, strict=True, allow_inf_nan=False)]
 
+BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+"""Where a server answers, such as http://127.0.0.1:8000."""
+
 Rule = Literal["match", "reject", "typical"]
 """How drafts are judged: `match` and `reject` keep the target's law, `typical` does not."""
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -39,6 +42,11 @@ class Arm(Part):
     denoise_steps   passes in which a DFlash block is filled
     noise           what such a block starts from, and `noise_schedule` how it fades
     ngram_min, ngram_max   tokens of the run that is looked up in the text so far
+    matched         of plain decoding: under the settings that this method forces on a backend (graph mode, scheduling,
+                    limits), so that what speculation costs in features can be told from what drafting gains
+    options         the backend's own settings of the method, in its own words
+    flags           further words of the command that starts the arm's server
+    base_url        a server that already runs, for this arm
     """
 
     method: str
@@ -52,18 +60,25 @@ class Arm(Part):
     noise_schedule: Literal["cosine", "linear"] | None = None
     ngram_min: Positive | None = None
     ngram_max: Positive | None = None
+    matched: str | None = None
+    options: dict[str, Any] | None = None
+    flags: tuple[str, ...] | None = None
+    base_url: BaseUrl | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """What is set beside method, draft, block size and rule, as plain values."""
-        told = self.model_dump(exclude={"method", "draft", "block_size", "verify"})
+        told = self.model_dump(exclude={"method", "draft", "block_size", "verify", "base_url"})
         return {name: value for name, value in told.items() if value is not None}
 
     @model_validator(mode="after")
     def _drafts_or_does_not(self) -> "Arm":
-        told = [name for name, value in self if name != "method" and value is not None]
+        drafting = set(Arm.model_fields) - {"method", "matched", "options", "flags", "base_url"}
+        told = [name for name, value in self if name in drafting and value is not None]
         if self.method == "ar" and told:
             raise ValueError(f"method ar drafts nothing, so it has no {' and no '.join(told)}")
+        if self.method != "ar" and self.matched is not None:
+            raise ValueError(f"matched is for plain decoding (method ar), not for {self.method}")
         return self
 
     @model_validator(mode="after")

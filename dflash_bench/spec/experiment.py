@@ -11,24 +11,55 @@ from pydantic import Field, field_validator, model_validator
 
 from dflash_bench.assets import is_path
 from dflash_bench.errors import did_you_mean
-from dflash_bench.spec.arm import LOSSY_RULES, Arm, BlockSize, Positive, SamplingSpec, Seed
+from dflash_bench.spec.arm import (
+    LOSSY_RULES,
+    Arm,
+    BaseUrl,
+    BlockSize,
+    Positive,
+    SamplingSpec,
+    Seed,
+)
 from dflash_bench.spec.declarative import Part, read_part
 
 SCHEMA_VERSION = 1
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 Temperature = Annotated[float, Field(ge=0, le=10, strict=True, allow_inf_nan=False)]
+RequestRate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+Quantization = Literal["int8", "int4"]
 
 
 class Sweep(Part):
-    """The axes; every combination is measured. `context_length` null leaves prompts as they are."""
+    """The axes; every combination is measured.
+
+    `context_length` null leaves prompts as they are; `max_new_tokens` null is the sampling's; `request_rate` null is the
+    closed loop, a number an open one of so many requests per second; `target_quantization` none leaves weights alone.
+    """
 
     block_size: tuple[BlockSize, ...] = ()
     batch_size: tuple[Positive, ...] = (1,)
     context_length: tuple[Positive | None, ...] = (None,)
     temperature: tuple[Temperature, ...] = (0.0,)
+    max_new_tokens: tuple[Positive | None, ...] = (None,)
+    request_rate: tuple[RequestRate | None, ...] = (None,)
+    target_quantization: tuple[Quantization | None, ...] = (None,)
 
-    @field_validator("batch_size", "context_length", "temperature")
+    @field_validator("target_quantization", mode="before")
+    @classmethod
+    def _none_is_a_word(cls, values: Any) -> Any:
+        if not isinstance(values, list | tuple):
+            return values
+        return tuple(None if value == "none" else value for value in values)
+
+    @field_validator(
+        "batch_size",
+        "context_length",
+        "temperature",
+        "max_new_tokens",
+        "request_rate",
+        "target_quantization",
+    )
     @classmethod
     def _has_a_value(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if not values:
@@ -57,6 +88,20 @@ class Design(Part):
     primary: dict[str, Any] | None = None
 
 
+class ServerSpec(Part):
+    """What the user adds to the start of every server: words of its command, variables, patience."""
+
+    flags: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    start_timeout_s: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 600.0
+
+
+class LoadSpec(Part):
+    """How requests arrive in an open loop: `burstiness` 1 is Poisson, less comes in bursts, more is steadier."""
+
+    burstiness: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 1.0
+
+
 class Spec(Part):
     """One benchmark, as its user wrote it."""
 
@@ -69,12 +114,21 @@ class Spec(Part):
     threads: Positive = 1
     data_dir: str | None = None
     output: str | None = None
+    base_url: BaseUrl | None = None
+    server: ServerSpec = ServerSpec()
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     arms: dict[Name, Arm]
     workloads: tuple[str, ...]
     sweep: Sweep = Sweep()
     sampling: SamplingSpec = SamplingSpec()
+    load: LoadSpec = LoadSpec()
     design: Design = Design()
+
+    @property
+    def most_new_tokens(self) -> int:
+        """The longest answer that any cell asks for."""
+        asked = (value or self.sampling.max_new_tokens for value in self.sweep.max_new_tokens)
+        return max(asked)
 
     @property
     def baseline(self) -> str:
@@ -133,6 +187,7 @@ def _anchored(spec: Spec, base: Path) -> Spec:
             "workloads": workloads,
             "data_dir": data_dir,
             "target": anchored(spec.target),
+            "runner": placed(spec.runner) if is_path(spec.runner) else spec.runner,
         }
     )
 

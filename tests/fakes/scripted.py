@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dflash_bench.errors import InfrastructureError
-from dflash_bench.plan import Cell, PlannedArm
-from dflash_bench.records.schema import Answer, Share, Steps, Totals
-from dflash_bench.runners.base import Request
+from dflash_bench.plan import Cell, Nesting, PlannedArm
+from dflash_bench.records.schema import Answer, Phases, Share, Steps, Totals
+from dflash_bench.runners.base import Load, Opening, Request
 from dflash_bench.spec import Spec
 from dflash_bench.workloads.prompts import Message
 
@@ -39,14 +39,23 @@ class Bytes:
 
 
 class Scripted:
-    """The runner. `target` may be `slow` (each request really takes 20 ms) or `failing` (every third request fails)."""
+    """The runner. `target` may be `slow` (a request takes 20 ms), `failing` (every third fails) or `server`.
+
+    A `server`'s arms are opened one at a time; `opened` lists them.
+    """
 
     name = "scripted"
+    nesting: Nesting = "cell"
+    couples_noise = True
     tokenizer = Bytes()
     max_positions = 4096
 
     def __init__(self, spec: Spec) -> None:
         self.target = spec.target
+        self.opened: list[str] = []
+        self.open_now = 0
+        if self.target == "server":
+            self.nesting, self.couples_noise = "start", False
 
     def refusal(self, arm: PlannedArm, cell: Cell) -> str | None:
         if arm.method == "dflash" and cell.batch_size > 8:
@@ -63,8 +72,10 @@ class Scripted:
     def facts(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def open(self, arm: PlannedArm) -> "ScriptedSession":
-        return ScriptedSession(arm, self.target)
+    def open(self, arm: PlannedArm, opening: Opening | None = None) -> "ScriptedSession":
+        self.opened.append(arm.name)
+        self.open_now += 1
+        return ScriptedSession(arm, self)
 
     def stop(self) -> None:
         pass
@@ -73,14 +84,13 @@ class Scripted:
 class ScriptedSession:
     """An arm of the scripted runner."""
 
-    def __init__(self, arm: PlannedArm, target: str) -> None:
+    def __init__(self, arm: PlannedArm, runner: Scripted) -> None:
         self._arm = arm
-        self._target = target
+        self._runner = runner
+        self._target = runner.target
         self._wall_s = 0.0
 
-    def run(
-        self, requests: Sequence[Request], batch_size: int, temperature: float
-    ) -> Iterator[Answer]:
+    def run(self, requests: Sequence[Request], load: Load) -> Iterator[Answer]:
         self._wall_s = 0.0
         for number, request in enumerate(requests):
             if self._target == "slow":
@@ -97,19 +107,12 @@ class ScriptedSession:
         return Totals(wall_s=self._wall_s, window_wall_s=self._wall_s, occupancy=1.0)
 
     def close(self) -> None:
-        pass
+        self._runner.open_now -= 1
 
 
 def seconds_of(share: Share) -> float:
     """Return the seconds of a share, prefill included."""
-    return (
-        share.prefill_s
-        + share.draft_prefill_s
-        + share.draft_s
-        + share.verify_s
-        + share.commit_s
-        + share.other_s
-    )
+    return sum(getattr(share, name) or 0.0 for name in Phases.model_fields)
 
 
 def answer_to(request: Request, block_size: int | None) -> Answer:

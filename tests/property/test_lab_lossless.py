@@ -10,7 +10,7 @@ import torch
 
 from dflash_bench.engine.pretrained import load_pretrained
 from dflash_bench.plan import PlannedArm
-from dflash_bench.runners.base import Request
+from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.reference import ReferenceRunner, make
 from dflash_bench.spec import Spec
 from dflash_bench.workloads.load import load_items
@@ -76,7 +76,8 @@ def requests() -> tuple[Request, ...]:
 def texts(arm: PlannedArm, batch: int, temperature: float) -> dict[str, tuple[int, ...] | None]:
     session = runner().open(arm)
     return {
-        answer.request: answer.output_ids for answer in session.run(requests(), batch, temperature)
+        answer.request: answer.output_ids
+        for answer in session.run(requests(), Load(batch, temperature))
     }
 
 
@@ -96,7 +97,7 @@ def test_every_methods_text_is_ars(arm: PlannedArm, batch: int, temperature: flo
 def test_acceptance_does_not_depend_on_the_batch(arm: PlannedArm) -> None:
     """Step by step: a row never waits for another, and never loses by its company."""
     alone, together = (
-        {answer.request: answer.steps for answer in runner().open(arm).run(requests(), batch, 0.0)}
+        {answer.request: answer.steps for answer in runner().open(arm).run(requests(), Load(batch))}
         for batch in (1, 8)
     )
     assert alone.keys() == together.keys()
@@ -117,7 +118,10 @@ def test_64_requests_through_8_slots_are_as_one_at_a_time(arm: PlannedArm) -> No
         for number, request in enumerate(islice(cycle(requests()), 64))
     ]
     slots, alone = (
-        {answer.request: answer.output_ids for answer in runner().open(who).run(many, size, 1.0)}
+        {
+            answer.request: answer.output_ids
+            for answer in runner().open(who).run(many, Load(size, 1.0))
+        }
         for who, size in ((arm, 8), (AR, 1))
     )
     assert len(slots) == 64

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer
-from dflash_bench.runners.base import Request
+from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.reference import ReferenceRunner, make
 from dflash_bench.spec import Rule, Spec
 
@@ -61,7 +61,7 @@ def test_every_step_is_accounted_for(
         for number, (text, limit, stop) in enumerate(asked)
     ]
     session = runner().open(arm)
-    for answer in session.run(requests, batch, temperature):
+    for answer in session.run(requests, Load(batch, temperature)):
         check(answer, batch)
     totals = session.totals()
     assert totals.row_steps is not None

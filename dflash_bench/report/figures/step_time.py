@@ -32,6 +32,7 @@ NAMES = {
     "commit": "commit",
     "draft_prefill": "draft prefill",
     "other": "other",
+    "decode": "not told apart",
 }
 
 

@@ -142,8 +142,8 @@ def visit(
 
 def window_s(share: Share) -> float:
     """Return the wall seconds of a share."""
-    phases: Mapping[str, float] = share.model_dump(include=set(Share.model_fields) - {"cpu_s"})
-    return sum(seconds for name, seconds in phases.items() if name.endswith("_s"))
+    phases: Mapping[str, float | None] = share.model_dump(include=set(Share.model_fields) - {"cpu_s"})
+    return sum(seconds or 0.0 for name, seconds in phases.items() if name.endswith("_s"))
 
 
 def recording(*visits: list[Record]) -> list[Record]:

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from dflash_bench.analysis.acceptance import acceptance_length, acceptance_rate, by_position
-from dflash_bench.analysis.steps import Steps, StepsBuilder
+from dflash_bench.analysis.acceptance import (
+    AcceptanceLength,
+    acceptance_length,
+    by_histogram,
+    by_position,
+)
+from dflash_bench.analysis.metrics import ratio
+from dflash_bench.analysis.steps import Ints, Steps, StepsBuilder
 from tests.unit.analysis import recording
 
 
@@ -18,9 +24,28 @@ def taken(
     return builder.build()
 
 
+def tau_of(steps: Steps, prompts: Ints, seed: int) -> AcceptanceLength | None:
+    committed, count = steps.per_request(steps.committed), steps.lengths
+    return acceptance_length(committed.astype(float), count.astype(float), prompts, seed)
+
+
+def rate_of(steps: Steps) -> float | None:
+    return ratio(float(steps.accepted.sum()), float(steps.drafted.sum()))
+
+
+def test_a_histogram_gives_the_same_positions_as_the_steps_that_it_counts() -> None:
+    steps = taken((3, 0), (2, 2, 2))
+    told, counted = by_position(steps), by_histogram([1, 0, 3, 1])
+    assert counted == told
+
+
+def test_no_histogram_gives_no_positions() -> None:
+    assert by_histogram([]).uncut_mean is None
+
+
 def test_tau_is_pooled_over_steps_and_beside_it_the_mean_of_requests() -> None:
     # Request 0 commits 4 + 1 in 2 steps, request 1 commits 3 + 3 + 3 in 3: 14 / 5 pooled, (2.5 + 3) / 2 as a mean.
-    found = acceptance_length(taken((3, 0), (2, 2, 2)), np.array([0, 1]), seed=0)
+    found = tau_of(taken((3, 0), (2, 2, 2)), np.array([0, 1]), seed=0)
     assert found is not None
     assert found.value == pytest.approx(2.8)
     assert found.per_request_mean == pytest.approx(2.75)
@@ -28,13 +53,13 @@ def test_tau_is_pooled_over_steps_and_beside_it_the_mean_of_requests() -> None:
 
 def test_the_interval_of_two_prompts_is_theirs() -> None:
     # Resampling two clusters gives each alone with probability 1/4: the 2.5 % quantiles are the clusters' own taus.
-    found = acceptance_length(taken((3, 0), (2, 2, 2)), np.array([0, 1]), seed=0)
+    found = tau_of(taken((3, 0), (2, 2, 2)), np.array([0, 1]), seed=0)
     assert found is not None
     assert (found.ci_low, found.ci_high) == (2.5, 3.0)
 
 
 def test_rounds_of_one_prompt_are_one_cluster() -> None:
-    found = acceptance_length(taken((3, 0), (2, 2)), np.array([0, 0]), seed=0)
+    found = tau_of(taken((3, 0), (2, 2)), np.array([0, 0]), seed=0)
     assert found is not None
     assert found.ci_low is None
 
@@ -43,23 +68,23 @@ def test_the_same_seed_gives_the_same_interval_however_it_is_chunked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps, prompts = taken((3, 0), (2, 2, 2), (1,), (0, 0, 1)), np.array([0, 1, 2, 3])
-    whole = acceptance_length(steps, prompts, seed=3)
+    whole = tau_of(steps, prompts, seed=3)
     monkeypatch.setattr("dflash_bench.analysis.acceptance.CHUNK", 40)
-    assert acceptance_length(steps, prompts, seed=3) == whole
+    assert tau_of(steps, prompts, seed=3) == whole
 
 
 def test_without_steps_there_is_no_tau() -> None:
     builder = StepsBuilder()
     builder.add(None)
-    assert acceptance_length(builder.build(), np.array([0]), seed=0) is None
+    assert tau_of(builder.build(), np.array([0]), seed=0) is None
 
 
 def test_ar_has_a_tau_of_one_and_no_acceptance_rate() -> None:
     steps = taken((0, 0, 0), drafted=0)
-    found = acceptance_length(steps, np.array([0]), seed=0)
+    found = tau_of(steps, np.array([0]), seed=0)
     assert found is not None
     assert found.value == 1.0
-    assert acceptance_rate(steps) is None
+    assert rate_of(steps) is None
     assert by_position(steps).marginal == []
 
 
@@ -79,10 +104,10 @@ def test_a_step_that_was_cut_says_nothing_about_positions() -> None:
 
 def test_a_cut_step_still_counts_for_tau_and_for_the_rate() -> None:
     steps = taken((3, 1, 2), cut_last=1)
-    found = acceptance_length(steps, np.array([0]), seed=0)
+    found = tau_of(steps, np.array([0]), seed=0)
     assert found is not None
     assert found.value == pytest.approx((4 + 2 + 3) / 3)
-    assert acceptance_rate(steps) == pytest.approx(6 / 9)
+    assert rate_of(steps) == pytest.approx(6 / 9)
 
 
 def test_a_position_that_no_step_reached_is_unknown_not_zero() -> None:
@@ -112,7 +137,7 @@ def test_a_position_of_a_tree_is_a_depth_not_a_node() -> None:
     found = by_position(steps, tree=True)
     assert found.marginal == [0.75, 0.5, 0.25]
     assert found.conditional == pytest.approx([3 / 4, 2 / 3, 1.0])
-    assert acceptance_rate(steps) == pytest.approx(6 / 240)  # of the nodes
+    assert rate_of(steps) == pytest.approx(6 / 240)  # of the nodes
 
 
 def test_a_tree_whose_depth_is_not_told_is_as_deep_as_it_was_ever_accepted() -> None:
