@@ -16,6 +16,7 @@ from dflash_bench.analysis.drift import cell_drift, control_drift
 from dflash_bench.analysis.entry import identity, measures, resolved
 from dflash_bench.analysis.frames import Sample, Tables, read_tables
 from dflash_bench.analysis.headline import headline
+from dflash_bench.analysis.lints import lints
 from dflash_bench.analysis.lossless import compare, control, promise
 from dflash_bench.analysis.plain import plain
 from dflash_bench.analysis.reason import Evidence, reason
@@ -95,7 +96,7 @@ def _entries(
                 **measures(sample, comparisons.get((cell, arm)), spec.design.seed, tree),
                 "lossless": compare(baseline, other, promised) | floor,
                 "drift": drift,
-                "lints": None,
+                "lints": lints(sample, baseline),
                 "verdict": None,
                 "verdict_reason": None,
             }
@@ -121,7 +122,8 @@ def _judge(
         entry, claim = entries[key], adjusted.get(key)
         different = entry["lossless"]["different"]
         # What is wrong with the baseline is wrong with every comparison.
-        broken = entry["identities_broken"] + entries[key[0], baseline]["identities_broken"]
+        both = (entry, entries[key[0], baseline])
+        broken = [sentence for side in both for sentence in _broken(side)]
         evidence = Evidence(
             ratio=found.speedup,
             claim=claim,
@@ -140,6 +142,12 @@ def _judge(
         )
         entry["verdict"] = decide(claim, evidence.rounds, different, len(broken), entry["lossy"])
         entry["verdict_reason"] = reason(entry["verdict"], evidence)
+
+
+def _broken(entry: dict[str, Any]) -> list[str]:
+    """Return what is wrong with an entry's records, or with how they came about."""
+    doubts = [found["message"] for found in entry["lints"] if found["severity"] == "invalid"]
+    return [*entry["identities_broken"], *doubts]
 
 
 def _verdict_line(entry: dict[str, Any]) -> dict[str, Any]:

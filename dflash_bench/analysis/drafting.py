@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dflash_bench.analysis.steps import Steps
 
 Floats = NDArray[np.float64]
-SUMMED = ("summed_steps", "summed_drafted", "histogram")
+SUMMED = ("summed_steps", "summed_drafted", "summed_kept", "histogram")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,15 @@ def summed_row(line: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         told.get("steps"),
         told.get("drafted"),
+        _kept(told),
         None if histogram is None else tuple(int(count) for count in histogram),
     )
+
+
+def _kept(told: Mapping[str, Any]) -> int | None:
+    """Return the drafts that are in the text: those accepted, less what was dropped past its end."""
+    accepted, overshoot = told.get("accepted"), told.get("overshoot")
+    return None if accepted is None or overshoot is None else accepted - overshoot
 
 
 def drafting(requests: pd.DataFrame, steps: Steps) -> Drafting:

@@ -31,6 +31,7 @@ END = [
     "kv_bytes_per_token",
     "block_size",
     "lag_p99_s",
+    "client_cpu_share",
 ]
 # What is asked. The same request with another prompt (a template that differs) is another thing.
 ASKED = ["request", "prompt_sha256"]
@@ -160,7 +161,11 @@ def _chunks(told: Mapping[str, Any] | None) -> NDArray[np.float64] | None:
 
 def _end_row(line: Mapping[str, Any]) -> list[Any]:
     client = line.get("client") or {}
-    told = {**line, "lag_p99_s": client.get("lag_p99_s")}
+    told = {
+        **line,
+        "lag_p99_s": client.get("lag_p99_s"),
+        "client_cpu_share": client.get("cpu_share"),
+    }
     return [
         *(told.get(name) for name in (*KEY, *END)),
         line.get("acceptance"),
@@ -181,7 +186,7 @@ def _requests(rows: list[tuple[Any, ...]], visits: pd.DataFrame) -> pd.DataFrame
     window = [f"window_{name}" for name in SHARE]
     columns = [*KEY, *ASKED, *TOLD, "failed", "ids", "number", *window, *SUMMED, *SAID]
     frame = pd.DataFrame(rows, columns=columns)
-    frame = _with_sums(_numeric(frame, [*TOLD, *window, "summed_steps", "summed_drafted"]))
+    frame = _with_sums(_numeric(frame, [*TOLD, *window, *SUMMED[:-1]]))
     frame["failed"] = frame["failed"].astype(bool)
     requests = frame.merge(visits[[*KEY, *VISIT]], on=KEY)
     twice = requests[requests.duplicated(["visit", "request"])]

@@ -33,6 +33,10 @@ def broken_records(sample: Sample) -> Iterator[str]:
     known = steps.known & ~np.isnan(expected)
     if wrong := int((steps.per_request(committed) != expected)[known].sum()):
         yield f"sum of committed = output tokens - 1 fails in {wrong} of {int(known.sum())} requests"
+    summed = requests["summed_steps"].to_numpy() + requests["summed_kept"].to_numpy()
+    told = ~np.isnan(summed) & ~np.isnan(expected)
+    if wrong := int((summed != expected)[told].sum()):
+        yield f"steps + accepted - overshoot = output tokens - 1 fails in {wrong} of {int(told.sum())} requests"
     with_ids = requests.dropna(subset=["ids", "output_tokens"])
     lengths = with_ids["ids"].map(len) // np.dtype(np.intc).itemsize
     if wrong := int((lengths != with_ids["output_tokens"]).sum()):

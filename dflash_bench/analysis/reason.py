@@ -74,7 +74,7 @@ def _step_cost(evidence: Evidence) -> str:
 def _what_is_missing(ratio: LogRatio, evidence: Evidence) -> str:
     claim = evidence.claim
     if evidence.broken:
-        return f"The records contradict themselves: {evidence.broken[0]}."
+        return f"It is no valid measurement: {evidence.broken[0].rstrip('.')}."
     if evidence.rounds < MIN_ROUNDS:
         return f"A verdict needs {MIN_ROUNDS} rounds; there are {evidence.rounds}."
     if claim is None:

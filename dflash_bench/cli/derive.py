@@ -60,12 +60,15 @@ def _refuse_to_overwrite(page: Path) -> None:
 
 
 def _invalid(cells: list[dict[str, Any]], exact: bool) -> bool:
-    """Tell whether a cell failed, contradicts itself, or changed a text where arithmetic is no excuse (`exact`).
+    """Tell whether a cell failed, is no valid measurement, or changed a text where arithmetic is no excuse (`exact`).
 
     A rule that promises no text may change it: such an arm is labelled LOSSY, its cell is as valid as any.
     """
     return any(
-        entry["failed"] or entry["identities_broken"] or (exact and _broke_its_promise(entry))
+        entry["failed"]
+        or entry["identities_broken"]
+        or any(found["severity"] == "invalid" for found in entry["lints"])
+        or (exact and _broke_its_promise(entry))
         for entry in cells
     )
 

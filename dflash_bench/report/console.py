@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dflash_bench.errors import printable
 from dflash_bench.report.model import Report
-from dflash_bench.report.row import Row
+from dflash_bench.report.row import Doubt, Row
 from dflash_bench.report.words import NOT_MEASURED, digits, interval
 
 HEADER = ("cell", "arm", "speedup (95 %)", "tau", "break-even", "verdict")
@@ -24,6 +24,7 @@ def closing_lines(report: Report, page: Path | None = None) -> str:
         if row.broken_identities
     ]
     parts += [f"Note: {note}" for note in report.repetition_notes]
+    parts += doubts(report.rows)
     if report.small_models:
         parts[-1] += "\nSmall models: the shape is real, its size says nothing about an 8B model."
     if report.simulated:
@@ -33,6 +34,20 @@ def closing_lines(report: Report, page: Path | None = None) -> str:
     if page is not None:
         parts.append(f"Report: {page}")
     return "\n\n".join(printable(part) for part in parts)
+
+
+def doubts(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each doubt about a figure, and in how many cells an arm has it; notes stay in the report."""
+    found: dict[tuple[str, Doubt], list[str]] = {}
+    for row in rows:
+        for doubt in row.lints:
+            if doubt.severity != "note":
+                found.setdefault((row.arm, doubt), []).append(row.cell.id)
+    return [
+        f"{'INVALID' if doubt.severity == 'invalid' else 'Warning'} {doubt.code}: {arm} in"
+        f" {cells[0] if len(cells) == 1 else _count(len(cells), 'cell')}: {doubt.message} {doubt.remedy}"
+        for (arm, doubt), cells in found.items()
+    ]
 
 
 def measured(report: Report) -> str:

@@ -19,6 +19,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """What makes a figure doubtful: a stable code, `invalid`, `warning` or `note`, a cause and a remedy."""
+
+    code: str
+    severity: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Row:
     """An arm in a cell. Times are in seconds, `phases` in seconds per row and step."""
 
@@ -53,6 +63,7 @@ class Row:
     lossless: Mapping[str, Any] | None
     repetition: Mapping[str, Any] | None
     broken_identities: tuple[str, ...]
+    lints: tuple[Doubt, ...]
 
     @property
     def draft(self) -> str:
@@ -106,6 +117,7 @@ def read_row(entry: Mapping[str, Any]) -> Row:
         lossless=entry.get("lossless"),
         repetition=entry.get("repetition"),
         broken_identities=tuple(entry.get("identities_broken") or ()),
+        lints=tuple(Doubt(**found) for found in entry.get("lints") or ()),
     )
 
 

@@ -125,8 +125,8 @@ def visit(
         "window_wall_s": wall,
         "window_cpu_s": wall / 2,
         "occupancy": 1.0,
-        "steps": sum(share.steps for share in shares),
-        "row_steps": sum(share.steps for share in shares),
+        "steps": sum(share.steps or 0 for share in shares),
+        "row_steps": sum(share.steps or 0 for share in shares),
         "requests": len(answers),
         "failed": sum(given.get("error") is not None for given in answers),
         "load_average": None,
@@ -142,7 +142,9 @@ def visit(
 
 def window_s(share: Share) -> float:
     """Return the wall seconds of a share."""
-    phases: Mapping[str, float | None] = share.model_dump(include=set(Share.model_fields) - {"cpu_s"})
+    phases: Mapping[str, float | None] = share.model_dump(
+        include=set(Share.model_fields) - {"cpu_s"}
+    )
     return sum(seconds or 0.0 for name, seconds in phases.items() if name.endswith("_s"))
 
 

@@ -1,0 +1,102 @@
+"""What makes a figure doubtful although it was measured: each has a stable code, a severity, a cause and a remedy.
+
+DFB201 client-bound   the load client was late or busy: times of arrival are its own
+DFB202 counters       a backend's counters moved by more or less than our requests
+DFB203 prefix-cache   prompt tokens were not computed but kept from before: the prefill measured is none
+DFB204 settings       an arm ran under other limits or another graph mode than the baseline: a cost of speculation,
+                      in features, that stands in the speedup
+
+`invalid` keeps a verdict from being HELPS; `warning` and `note` are shown.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypedDict
+
+from dflash_bench.analysis import metrics
+from dflash_bench.analysis.frames import Sample
+
+Severity = Literal["invalid", "warning", "note"]
+LATE = 0.05  # of a median answer's time
+BUSY = 0.8  # CPU seconds of the client per second
+COMPARED = ("max_requests", "max_batched_tokens", "graph_mode", "async_scheduling", "prefix_cache")
+
+
+class Lint(TypedDict):
+    """One doubt."""
+
+    code: str
+    severity: Severity
+    message: str
+    remedy: str
+
+
+def lints(sample: Sample, baseline: Sample) -> list[Lint]:
+    """Return the doubts about an arm in one cell; `baseline` is what it is compared with, itself of the baseline."""
+    return [
+        *_client(sample),
+        *_counters(sample),
+        *_prefix_cache(sample),
+        *_settings(sample, baseline),
+    ]
+
+
+def _client(sample: Sample) -> Iterator[Lint]:
+    lag = metrics.largest(sample.visits["lag_p99_s"])
+    busy = metrics.largest(sample.visits["client_cpu_share"])
+    answer = metrics.percentiles(sample.answered["e2e_s"])["p50"]
+    late = lag is not None and answer is not None and lag > LATE * answer
+    if not late and (busy is None or busy <= BUSY):
+        return
+    told = f"its event loop ran {1e3 * (lag or 0):.1f} ms late (p99)"
+    share = "" if busy is None else f" and took {100 * busy:.0f} % of a core"
+    yield Lint(
+        code="DFB201",
+        severity="warning",
+        message=f"The load client may be the bottleneck: {told}{share}, where a median answer takes"
+        f" {1e3 * (answer or 0):.1f} ms.",
+        remedy="Free a core for the client, or lower sweep.batch_size.",
+    )
+
+
+def _counters(sample: Sample) -> Iterator[Lint]:
+    told = (
+        complaint for state in sample.visits["backend"] for complaint in state.get("complaints", ())
+    )
+    for complaint in dict.fromkeys(told):
+        yield Lint(
+            code="DFB202",
+            severity="warning",
+            message=complaint,
+            remedy="Let nothing else talk to the server while it is measured.",
+        )
+
+
+def _prefix_cache(sample: Sample) -> Iterator[Lint]:
+    kept = metrics.count(sample.answered["cached_tokens"])
+    if not kept:
+        return
+    requests = int((sample.answered["cached_tokens"] > 0).sum())
+    yield Lint(
+        code="DFB203",
+        severity="invalid",
+        message=f"{kept} prompt tokens of {requests} requests came out of a prefix cache and were not computed.",
+        remedy="Turn the server's prefix cache off, or give prompts that share no prefix.",
+    )
+
+
+def _settings(sample: Sample, baseline: Sample) -> Iterator[Lint]:
+    here, there = _state(sample), _state(baseline)
+    for key in COMPARED:
+        if key in here and key in there and here[key] != there[key]:
+            yield Lint(
+                code="DFB204",
+                severity="note",
+                message=f"{key} is {here[key]}, and {there[key]} in the baseline.",
+                remedy="Add an arm {method: ar, matched: METHOD} to see what that costs by itself.",
+            )
+
+
+def _state(sample: Sample) -> dict[str, Any]:
+    """Return what the backend said of itself in the last visit."""
+    states = sample.visits["backend"].tolist()
+    return dict(states[-1]) if states else {}
