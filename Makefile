@@ -1,15 +1,22 @@
 # Nothing but git, make and Python 3.11 is needed: `make demo` measures, `make test` checks.
 PYTHON ?= python3.11
 BIN := .venv/bin
+BACKENDS ?= transformers mlx vllm llama.cpp
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test oracle format clean
+.PHONY: demo test test-backends oracle format clean
 
 demo: .venv/reference
 	$(BIN)/dflash-bench sweep examples/quickstart.yaml --resume
 
 test: .venv/dev
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/pytest
+
+# Real backends, from nothing: an environment each (about 10 GB in all), servers started, one table printed last.
+test-backends: .venv/dev
+	for name in $(BACKENDS); do $(BIN)/dflash-bench env create $$name || exit 1; done
+	mkdir -p results
+	OMP_NUM_THREADS=1 DFLASH_BENCH_TABLE=results/backends.md $(BIN)/pytest -m backend tests/backends
 
 oracle: .venv-oracle/ready
 	OMP_NUM_THREADS=1 .venv-oracle/bin/python -m pytest -q tests/oracle

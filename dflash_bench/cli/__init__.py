@@ -11,6 +11,8 @@ from dflash_bench.errors import BenchError, did_you_mean, printable
 
 # verb -> the line that `--help` shows; its code is `dflash_bench/cli/VERB.py`, a command of the same name.
 VERBS = {
+    "doctor": "Say which backends are ready on this machine, and what the others lack.",
+    "env": "Create, list or remove the environments of backends.",
     "inspect": "Say what a drafter's checkpoint is, and whether it fits a target.",
     "lab": "Build the small models that we ship.",
     "list": "List runners, methods, workloads or models.",

@@ -20,9 +20,9 @@ def command(kind: str) -> None:
 
 def _rows(kind: str) -> Iterator[tuple[str, ...]]:
     if kind == "runners":
-        from dflash_bench.runners.registry import recipes
+        from dflash_bench.runners.recipe import load_recipes
 
-        yield from ((recipe.name, f"{recipe.title}: {recipe.targets}") for recipe in recipes())
+        yield from ((recipe.name, f"{recipe.title}: {recipe.targets}") for recipe in load_recipes())
     elif kind == "methods":
         from dflash_bench.engine.registry import methods
 

@@ -202,9 +202,10 @@ class Totals(BaseModel):
 
 
 class VisitEnd(Totals, Line):
-    """The totals of a visit that was finished: only such visits count."""
+    """The totals of a visit that was finished: only such visits count. `gpus` is each GPU's state at its end."""
 
     kind: Literal["visit_end"] = "visit_end"
     requests: int
     failed: int
     load_average: tuple[float, float, float] | None
+    gpus: tuple[dict[str, str], ...] | None = None

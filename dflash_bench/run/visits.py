@@ -9,6 +9,7 @@ from dflash_bench.records.store import Writer
 from dflash_bench.run.observer import Observer
 from dflash_bench.run.questions import Questions
 from dflash_bench.runners.base import Session
+from dflash_bench.runners.machine import gpu_states
 from dflash_bench.workloads.prompts import Prompt
 
 
@@ -29,7 +30,7 @@ def make_visit(
         writer.write(_record(visit, attempt, answer, prompts[answer.request]))
         failed += answer.error is not None
         observer.answered(visit)
-    totals = session.totals()
+    totals, gpus = session.totals(), gpu_states()
     writer.write(
         VisitEnd(
             visit=visit.id,
@@ -37,6 +38,7 @@ def make_visit(
             requests=len(requests),
             failed=failed,
             load_average=load_average(),
+            gpus=None if gpus is None else tuple(gpus),
             **dict(totals),
         )
     )

@@ -33,7 +33,7 @@ STATE = {
     "prefix_cache": "whether it keeps prompts",
     "spec_method": "the method that it says it drafts with",
     "num_speculative_tokens": "drafts of a step, as it says",
-    "log": "where its log lies, in the results folder",
+    "log": "the name of its log, in the results folder's logs/",
     "complaints": "sentences: counters that other traffic moved or that were reset, and the like",
 }
 """Keys of `Totals.backend`, once per visit; one that a backend cannot tell is missing."""

@@ -1,33 +1,18 @@
-"""From a runner's name to its code, imported only when it is chosen."""
+"""From a runner's name, or a recipe's path, to its code, imported only when it is chosen."""
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 
-from dflash_bench.assets import asset, names
+from dflash_bench.assets import is_path, names
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.runners.base import Runner
-from dflash_bench.spec import Part, Spec, read_part
+from dflash_bench.runners.recipe import Recipe, load_recipe
+from dflash_bench.spec import Spec
 
 Factory = Callable[[Spec], Runner]
 
 _ADDED: dict[str, Factory] = {}
-
-
-class Recipe(Part):
-    """What `runners/NAME.yaml` says of a backend; its code is `dflash_bench/runners/NAME.py`."""
-
-    name: str
-    title: str
-    kind: str
-    install: str
-    targets: str
-    needs: str
-
-
-def recipes() -> list[Recipe]:
-    """Return the recipes of ours, by name."""
-    paths = [asset("runners", f"{name}.yaml") for name in names("runners")]
-    return [read_part(path, Recipe, remedy="Mend the file.") for path in paths]
 
 
 def register(name: str, factory: Factory) -> None:
@@ -40,10 +25,23 @@ def make_runner(spec: Spec) -> Runner:
     if spec.runner in _ADDED:
         return _ADDED[spec.runner](spec)
     known = [*names("runners"), *_ADDED]
-    if spec.runner not in known:
+    if spec.runner not in known and not is_path(spec.runner):
         raise ConfigError(
             f"runner: there is no runner '{spec.runner}'.", remedy=did_you_mean(spec.runner, known)
         )
-    module = import_module(f"dflash_bench.runners.{spec.runner}")
-    runner: Runner = module.make(spec)
+    recipe = load_recipe(spec.runner)
+    module = import_module(f"dflash_bench.runners.{_module(recipe)}")
+    runner: Runner = module.make(spec, recipe)
     return runner
+
+
+def _module(recipe: Recipe) -> str:
+    """Return the file that drives a recipe: a server that needs no Python of its own is an OpenAI server."""
+    if recipe.kind == "openai":
+        return "openai"
+    if not recipe.name.isidentifier() or find_spec(f"dflash_bench.runners.{recipe.name}") is None:
+        raise ConfigError(
+            f"{recipe.path}: kind {recipe.kind} needs dflash_bench/runners/{recipe.name}.py, which does not exist.",
+            remedy="Take the name of a runner of ours, or `kind: openai` for a server that a recipe alone describes.",
+        )
+    return recipe.name

@@ -31,9 +31,9 @@ def test_a_clean_visit_raises_no_doubt() -> None:
 
 
 def test_a_late_client_is_told_with_what_it_is_late_against() -> None:
-    (lint,) = lints(sample(ONE, **client(0.5, 0.1)), CLEAN)
+    (lint,) = lints(sample(ONE, **client(0.75, 0.1)), CLEAN)
     assert lint["code"] == "DFB201"
-    assert "500.0 ms late" in lint["message"]
+    assert "750.0 ms late" in lint["message"]
     assert "2500.0 ms" in lint["message"]
 
 

@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from dflash_bench.errors import ConfigError
-from dflash_bench.runners.registry import make_runner, recipes
+from dflash_bench.runners.registry import make_runner
 from dflash_bench.spec import load_spec
 from tests.fakes.scripted import Scripted, write_spec
-
-
-def test_every_recipe_of_ours_can_be_read() -> None:
-    assert [recipe.name for recipe in recipes()] == ["reference"]
 
 
 def test_a_runner_from_outside_is_found(tmp_path: Path) -> None:
