@@ -1,0 +1,69 @@
+"""Where the models of a server are, for a server that we start and for one that runs elsewhere already."""
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import get_args
+
+from dflash_bench.errors import ConfigError, InfrastructureError
+from dflash_bench.records.machine import sha256_files
+
+
+def require(*packages: str) -> None:
+    """Raise ConfigError with the command that installs what is missing here, beside dflash-bench."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise ConfigError(
+                f"Asking a server needs {package}, which is not installed.",
+                remedy="Install it with: pip install 'dflash-bench[servers]'",
+            )
+
+
+def draft_folder(method: str, draft: str) -> Path:
+    """Return the folder of a drafter: one of ours by name, the user's own, or the hub's."""
+    from dflash_bench.lab.catalogue import Role, resolve
+
+    roles: dict[str, Role] = {role: role for role in get_args(Role)}
+    role = roles.get(method)
+    return model_folder(resolve(draft, role) if role else draft, weights=True)
+
+
+def model_folder(place: str | Path, weights: bool) -> Path:
+    """Return the folder of a model; of one on the hub without its `weights` where another machine has these."""
+    from dflash_bench.engine.hub import local_folder
+
+    if weights or Path(place).is_dir():
+        return local_folder(place)
+    from huggingface_hub import snapshot_download
+
+    texts = ["*.json", "*.txt", "*.jinja", "*.model", "*.tiktoken"]
+    try:
+        return Path(snapshot_download(str(place), allow_patterns=texts))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InfrastructureError(
+            f"target: there is no folder {place}, and the hub did not give a tokenizer of that name: {reason}",
+            remedy="Name a local folder with the target's tokenizer and config.json.",
+        ) from error
+
+
+def max_positions(folder: Path) -> int | None:
+    """Return `max_position_embeddings` of the config.json in `folder`, None where it does not say."""
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    for part in (told, told.get("text_config") or {}):
+        if isinstance(part.get("max_position_embeddings"), int):
+            return int(part["max_position_embeddings"])
+    return None
+
+
+def hashes(folder: Path) -> Mapping[str, str]:
+    """Return the sha256 of the files in `folder` that make a model what it is, by name."""
+    return sha256_files(
+        path
+        for path in folder.iterdir()
+        if path.suffix in {".json", ".safetensors", ".pt", ".bin", ".gguf"}
+    )
