@@ -98,7 +98,7 @@ def _rule(spec: Spec, name: str, arm: Arm, couples_noise: bool) -> Rule:
         return arm.verify or spec.sampling.verify
     if arm.verify not in (None, "reject"):
         raise ConfigError(
-            f"arms.{name}.verify: runner {spec.runner} verifies by rejection; {arm.verify} is the reference engine's.",
+            f"arms.{name}.verify: runner {spec.runner} verifies by its own rule, not by {arm.verify}.",
             remedy="Remove the key, or measure with runner: reference.",
         )
     return "reject"

@@ -166,6 +166,26 @@ def _start(recipe: Recipe) -> Start:
     return recipe.start
 
 
+def mentioned(recipe: Recipe, method: str) -> set[str]:
+    """Return the placeholders that a start of `recipe` with `method` fills, its preparation included."""
+    start = recipe.start
+    if start is None:
+        return set()
+    argvs = [
+        start.command,
+        start.methods.get(method, ()),
+        *(step.command for step in start.prepare),
+    ]
+    argvs += [extra.flags for extra in start.variants.values()]
+    words = [
+        part
+        for argv in argvs
+        for word in argv
+        for part in ([word] if isinstance(word, str) else word)
+    ]
+    return {name for text in (*words, *start.env.values()) for name in names(text)}
+
+
 def names(text: str) -> list[str]:
     """Return the names of the placeholders in `text`."""
     return _PLACEHOLDER.findall(text)

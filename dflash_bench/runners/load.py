@@ -44,6 +44,7 @@ class Address:
     warm_path: str = "/health"
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
+    keep_alive: bool = True
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Traffic:
         ready.set()
         address = self._address
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+            connector=_connector(address),
             timeout=aiohttp.ClientTimeout(total=address.timeout_s, sock_connect=CONNECT_S),
             headers={"Content-Type": "application/json", **address.headers},
             skip_auto_headers=["Accept-Encoding"],
@@ -228,6 +229,13 @@ class Traffic:
         if self._num_sent == self._slots:
             self.full_s = sent_s
             self._is_full.set()
+
+
+def _connector(address: Address) -> aiohttp.TCPConnector:
+    """Connections without a limit, kept from request to request unless the server closes them without a word."""
+    if not address.keep_alive:
+        return aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
 
 
 class _Stop:

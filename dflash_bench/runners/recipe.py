@@ -121,6 +121,7 @@ class Ask(Part):
     model: str = "{target}"
     path: str | None = None
     body: dict[str, Any] = Field(default_factory=dict)
+    keep_alive: bool = True
 
 
 class Counters(Part):

@@ -208,6 +208,7 @@ class ServerRunner:
             "cache": cache_folder(self.recipe, self._folders["target"], draft),
             "batch_size": opening.batch_size,
             "positions": opening.positions or None,
+            "quantization": opening.quantization,
             "dtype": spec.dtype,
             "device": spec.device,
             "threads": spec.threads,

@@ -53,6 +53,7 @@ class ServerSession:
             endpoints.base_url,
             warm_path=health.path if health else "/v1/models",
             headers=endpoints.headers,
+            keep_alive=ask.keep_alive,
         )
         self._traffic: Traffic | None = None
         self._totals: Totals | None = None
