@@ -52,8 +52,12 @@ def analyse(
     entries, comparisons = _entries(plan, spec, tables, samples, simulated)
     _judge(entries, comparisons, plan.baseline, primary, spec.design.delta)
     cells = list(entries.values())
-    # An arm that changes the text is no faster way to the same thing.
-    lossless = {key: found for key, found in comparisons.items() if not plan.arms[key[1]].lossy}
+    # An arm that changes the text is no faster way to the same thing, and a second plain one no method.
+    lossless = {
+        key: found
+        for key, found in comparisons.items()
+        if not plan.arms[key[1]].lossy and plan.arms[key[1]].method != "ar"
+    }
     best = _best(samples, lossless, spec.design.scope)
     verdicts = {
         "schema_version": SCHEMA_VERSION,

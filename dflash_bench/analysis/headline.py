@@ -42,7 +42,9 @@ def headline(
     if not measured:
         return {"verdict": "UNPROVEN", "sentence": "Nothing was measured that can be compared."}
     lossy = [entry["arm"] for entry in measured if entry.get("lossy")]
-    judged = [entry for entry in measured if not entry.get("lossy")]
+    faithful = [entry for entry in measured if not entry.get("lossy")]
+    # A second plain arm says what features cost; it is no method that could help.
+    judged = [entry for entry in faithful if entry["method"] != "ar"] or faithful
     if not judged:
         arms = ", ".join(dict.fromkeys(lossy))
         return {"verdict": "UNPROVEN", "sentence": f"Only LOSSY arms were measured: {arms}."}

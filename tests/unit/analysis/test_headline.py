@@ -170,3 +170,16 @@ def test_lossy_arms_alone_give_no_figure() -> None:
         "verdict": "UNPROVEN",
         "sentence": "Only LOSSY arms were measured: medusa-typical.",
     }
+
+
+def test_a_second_plain_arm_is_no_method() -> None:
+    matched = entry("HELPS", 4.5, arm="ar-matched", method="ar", block_size=None)
+    found = headline([BASELINE, matched, entry("HELPS", 3.9)])
+    assert found["sentence"].endswith("with block 16.")
+    assert headline([BASELINE, matched])["sentence"].startswith("AR helps: 4.50x")
+
+
+def test_the_axes_that_are_swept_are_named() -> None:
+    cell = entry("HELPS", 3.9)["cell"] | {"max_new_tokens": 64, "target_quantization": "int8"}
+    found = headline([BASELINE, entry("HELPS", 3.9, cell=cell | {"request_rate": 2.0})])
+    assert ", 64 new tokens, 2 requests/s, int8 weights with block 16." in found["sentence"]
