@@ -65,6 +65,7 @@ def measures(
         **_acceptance(sample, seed, tree),
         **_speed(comparison, sample),
         "occupancy": metrics.occupancy(sample.visits),
+        "backend": _backend(sample),
         "client_lag_p99_s": metrics.largest(sample.visits["lag_p99_s"]),
         "cached_prompt_tokens": metrics.count(sample.answered["cached_tokens"]),
         **metrics.latencies(sample),
@@ -77,6 +78,13 @@ def measures(
         "repetition": repetition(sample, comparison),
         "identities_broken": _identities(sample, comparison, tree),
     }
+
+
+def _backend(sample: Sample) -> dict[str, Any]:
+    """Return what the backend said of itself in the last visit, but for its command and what is long."""
+    states = sample.visits["backend"].tolist()
+    told = states[-1] if states else {}
+    return {key: value for key, value in told.items() if isinstance(value, str | int | float)}
 
 
 def _counts(sample: Sample) -> dict[str, Any]:

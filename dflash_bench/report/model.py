@@ -143,7 +143,12 @@ def _provenance(manifest: Mapping[str, Any]) -> dict[str, tuple[Fact, ...]]:
     """Return where and with what it was measured, part by part; what the manifest lacks is left out."""
     parts = {
         "Machine": manifest.get("machine"),
-        "Runner": manifest.get("runner"),
+        # Every package of an environment is in the manifest; a page of names is no use to a reader.
+        "Runner": {
+            name: value
+            for name, value in (manifest.get("runner") or {}).items()
+            if name != "packages"
+        },
         "Versions": manifest.get("versions"),
         "Source": manifest.get("git"),
         "Models": manifest.get("models"),
