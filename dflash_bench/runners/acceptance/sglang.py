@@ -10,6 +10,9 @@ srt/managers/tokenizer_manager.py, _calculate_spec_decoding_metrics, and schedul
     spec_accept_length         completion_tokens / spec_verify_ct: the prefill's token is in the numerator, tokens cut
                                at the end are not, so it is not read; spec_accept_rate = correct / proposed
 
+A request that was retracted (`num_retractions`) is prefilled again, and each such prefill gives a token without a verify
+pass: of it no record is made.
+
 Builds before (0.5.9 and its neighbours) say spec_accept_token_num, spec_draft_token_num and spec_accept_histogram.
 
 Server-wide: `/server_info` has `avg_spec_accept_length`, committed tokens per verify pass since the start or the last
@@ -75,6 +78,8 @@ def of_meta_info(
         always_drafts=True,
         per_position=per_position,
     )
+    # N-gram drafting counts a whole window whether it found a match or not: passes without drafts are not told.
+    record = record.model_copy(update={"plain_steps": None})
     return record, _steps(record, width, chunks, drafts)
 
 
@@ -108,6 +113,5 @@ def of_counters(delta: Delta) -> Acceptance | None:
     return Acceptance(
         source="sglang /metrics",
         steps=verifies,
-        plain_steps=0,
         drafted=round(verifies * (window - 1)) if window else None,
     )

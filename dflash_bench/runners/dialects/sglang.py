@@ -109,6 +109,7 @@ class Sglang:
         if complaints:
             return None, {}, complaints
         capacity = after.total("sglang:max_total_num_tokens")
+        # The counter of retractions appears with the first one: without it, nothing is told.
         said = {
             "preemptions": delta.count("sglang:num_retracted_requests_total"),
             "queue_s": delta.seconds("sglang:queue_time_seconds_sum"),
@@ -129,6 +130,8 @@ def _reply(
     finish = meta.get("finish_reason")
     if not isinstance(finish, Mapping):
         return Reply(error="the answer ended before the server said why (no finish_reason)")
+    if finish.get("matched") == "NaN happened":
+        return Reply(error="the server met NaN in the target's logits and ended the answer")
     if finish.get("type") == "abort":
         return Reply(error=f"the server aborted the request: {finish.get('message')}")
     output_tokens = int(meta["completion_tokens"])
@@ -138,7 +141,8 @@ def _reply(
         "stop": "stop" if matched_text else "eos",
     }
     counts = [tokens for _, tokens in chunks]
-    acceptance, steps = of_meta_info(told_in(last), counts if streamed else (), output_tokens)
+    drafted = None if meta.get("num_retractions") else told_in(last)
+    acceptance, steps = of_meta_info(drafted, counts if streamed else (), output_tokens)
     reply = Reply(
         ids=tuple(ids) if len(ids) == output_tokens else None,
         text=text,

@@ -104,8 +104,15 @@ def test_a_whole_answer_has_no_chunks() -> None:
 LLAMA = [
     path.stem
     for path in sorted((RECORDINGS / "llama.cpp").glob("*.steps.sse"))
-    if not path.stem.startswith("markov-ar")
+    if not path.stem.startswith(("markov-ar", "incomplete-utf8"))
 ]
+
+
+def test_a_token_without_an_event_costs_ids_and_steps_and_no_counts() -> None:
+    answer = reply("llama.cpp", "llama.cpp/incomplete-utf8.steps.sse")
+    assert (answer.ids, answer.steps, answer.output_tokens) == (None, None, 16)
+    assert answer.acceptance is not None
+    assert check(answer.acceptance, 16) == []
 
 
 @pytest.mark.parametrize("name", LLAMA)
@@ -151,6 +158,21 @@ def test_sglang_is_cumulative_or_not_and_reads_the_same() -> None:
 def test_sglang_says_why_it_aborted() -> None:
     answer = reply("sglang", "sglang/from_source/aborted.sse")
     assert answer.error == "the server aborted the request: Input is too long."
+
+
+def test_an_answer_that_ended_in_nan_is_an_error() -> None:
+    finish = {"type": "stop", "matched": "NaN happened"}
+    meta = {"completion_tokens": 3, "prompt_tokens": 2, "finish_reason": finish}
+    payload = json.dumps({"text": "x", "output_ids": [1, 2, 3], "meta_info": meta}).encode()
+    assert "NaN" in (DIALECTS["sglang"]().reply([(0.0, payload)]).error or "")
+
+
+def test_of_a_request_that_was_retracted_no_record_is_made() -> None:
+    text = (RECORDINGS / "sglang/markov.json").read_text()
+    told = json.loads(text)
+    assert DIALECTS["sglang"]().reply([(0.0, text.encode())]).acceptance is not None
+    told["meta_info"]["num_retractions"] = 1
+    assert DIALECTS["sglang"]().reply([(0.0, json.dumps(told).encode())]).acceptance is None
 
 
 def test_sglangs_mean_of_all_time_says_nothing_of_a_visit() -> None:
