@@ -14,8 +14,8 @@ import time
 from contextlib import suppress
 
 from dflash_bench.runners.base import Load
-from dflash_bench.runners.load import Address, Traffic, Wire
-from dflash_bench.runners.process import free_port
+from dflash_bench.runners.client.load import Address, Traffic, Wire
+from dflash_bench.runners.server.process import free_port
 
 EVENT = json.dumps(
     {

@@ -16,7 +16,9 @@ from dflash_bench.analysis import metrics
 from dflash_bench.analysis.frames import Sample
 
 Severity = Literal["invalid", "warning", "note"]
-LATE = 0.25  # of a median answer's time, once in a hundred beats: now and then every machine is late
+LATE = (
+    0.25  # of a median answer's time, once in a hundred beats: now and then every machine is late
+)
 BUSY = 0.8  # CPU seconds of the client per second
 COMPARED = ("max_requests", "max_batched_tokens", "graph_mode", "async_scheduling", "prefix_cache")
 

@@ -11,8 +11,8 @@ from typing import IO
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.runners.launch import fill, paths
-from dflash_bench.runners.process import environment, log_tail
 from dflash_bench.runners.recipe import Install, Recipe
+from dflash_bench.runners.server.process import environment, log_tail
 
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 _NEWEST_MINOR = 20

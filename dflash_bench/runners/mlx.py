@@ -10,7 +10,7 @@ from typing import Any
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import PlannedArm
 from dflash_bench.runners.recipe import Recipe, load_recipe
-from dflash_bench.runners.worker_runner import WorkerRunner
+from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.spec import Arm, Spec
 
 # The words of mlx-lm's `generate_step`, and of the authors' `stream_generate`, that change how a model runs.

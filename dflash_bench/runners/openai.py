@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dflash_bench.errors import ConfigError
 from dflash_bench.runners.launch import mentioned
 from dflash_bench.runners.recipe import Recipe, load_recipe
-from dflash_bench.runners.server import ServerRunner
+from dflash_bench.runners.server.runner import ServerRunner
 from dflash_bench.spec import Arm, Spec
 
 # What an arm says, by the placeholders that carry it; its flags and its twin reach the command by themselves.

@@ -18,8 +18,8 @@ from dflash_bench.errors import InfrastructureError
 from dflash_bench.records.machine import sha256_files
 from dflash_bench.runners import environments
 from dflash_bench.runners.launch import Value, Values, fill, fill_text, names, paths
-from dflash_bench.runners.process import environment, log_tail
 from dflash_bench.runners.recipe import Preparation, Recipe
+from dflash_bench.runners.server.process import environment, log_tail
 
 
 def cache_folder(recipe: Recipe, target: Path, draft: Path | None) -> Path:

@@ -14,7 +14,7 @@ from dflash_bench.runners import environments
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.launch import Launch, Value
 from dflash_bench.runners.recipe import Recipe, load_recipe
-from dflash_bench.runners.server import ServerRunner
+from dflash_bench.runners.server.runner import ServerRunner
 from dflash_bench.runners.sglang_drafting import (
     REJECTS,
     check_arm,

@@ -12,7 +12,7 @@ from pathlib import Path
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.runners import environments
 from dflash_bench.runners.recipe import Recipe, load_recipe
-from dflash_bench.runners.worker_runner import WorkerRunner
+from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.spec import Arm, Spec
 
 IMPLEMENTATIONS = ("native", "upstream")

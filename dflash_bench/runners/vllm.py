@@ -18,7 +18,7 @@ from dflash_bench.runners import environments
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.launch import Value
 from dflash_bench.runners.recipe import Recipe, load_recipe
-from dflash_bench.runners.server import ServerRunner
+from dflash_bench.runners.server.runner import ServerRunner
 from dflash_bench.runners.vllm_drafting import block_size_of, check_settings, speculative_config
 from dflash_bench.runners.vllm_facts import facts_of
 from dflash_bench.spec import Spec

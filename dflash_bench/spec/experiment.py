@@ -33,8 +33,9 @@ Quantization = Literal["int8", "int4"]
 class Sweep(Part):
     """The axes; every combination is measured.
 
-    `context_length` null leaves prompts as they are; `max_new_tokens` null is the sampling's; `request_rate` null is the
-    closed loop, a number an open one of so many requests per second; `target_quantization` none leaves weights alone.
+    `context_length` null leaves prompts as they are; `max_new_tokens` null is the sampling's; `request_rate` null is
+    the closed loop, a number an open one of so many requests per second; `target_quantization` none leaves the
+    weights as they are.
     """
 
     block_size: tuple[BlockSize, ...] = ()

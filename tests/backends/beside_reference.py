@@ -13,7 +13,7 @@ from dflash_bench.records.schema import Answer, Totals
 from dflash_bench.runners import environments, reference
 from dflash_bench.runners.acceptance import canonical
 from dflash_bench.runners.base import Load, Opening, Request, Runner
-from dflash_bench.runners.worker_runner import WorkerRunner
+from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.spec import Spec
 from dflash_bench.workloads.load import load_items
 from dflash_bench.workloads.workload import load_workload

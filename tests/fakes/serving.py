@@ -12,8 +12,8 @@ from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer, Totals
 from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.recipe import load_recipe
-from dflash_bench.runners.server import ServerRunner
-from dflash_bench.runners.session import ServerSession
+from dflash_bench.runners.server.runner import ServerRunner
+from dflash_bench.runners.server.session import ServerSession
 from dflash_bench.spec import Spec
 from tests.fakes import served as fake
 

@@ -10,8 +10,8 @@ srt/managers/tokenizer_manager.py, _calculate_spec_decoding_metrics, and schedul
     spec_accept_length         completion_tokens / spec_verify_ct: the prefill's token is in the numerator, tokens cut
                                at the end are not, so it is not read; spec_accept_rate = correct / proposed
 
-A request that was retracted (`num_retractions`) is prefilled again, and each such prefill gives a token without a verify
-pass: of it no record is made.
+A request that was retracted (`num_retractions`) is prefilled again, and each such prefill gives a token without a
+verify pass: of it no record is made.
 
 Builds before (0.5.9 and its neighbours) say spec_accept_token_num, spec_draft_token_num and spec_accept_histogram.
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from dflash_bench.records.schema import Acceptance, Steps
 from dflash_bench.runners.acceptance.prometheus import Counters
 from dflash_bench.runners.base import Request
-from dflash_bench.runners.exchange import Wire
+from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 FinishReason = Literal["eos", "length", "stop"]

@@ -15,9 +15,9 @@ from dflash_bench.runners.acceptance import prometheus, spec_decode
 from dflash_bench.runners.acceptance.llama_cpp import of_timings
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
+from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, seed_of
 from dflash_bench.runners.dialects.completions import error_of, parsed
-from dflash_bench.runners.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 FINISH: dict[str, FinishReason] = {"eos": "eos", "limit": "length", "word": "stop"}

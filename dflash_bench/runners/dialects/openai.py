@@ -14,9 +14,9 @@ from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import prometheus
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
+from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.runners.dialects.base import Event, Reply
 from dflash_bench.runners.dialects.completions import body, finish_of, read
-from dflash_bench.runners.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 

@@ -17,9 +17,9 @@ from dflash_bench.runners.acceptance import prometheus
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.sglang import of_counters, of_meta_info, told_in
 from dflash_bench.runners.base import Request
+from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, seed_of
 from dflash_bench.runners.dialects.completions import error_of, parsed
-from dflash_bench.runners.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 AVERAGE = "server_info:avg_spec_accept_length"

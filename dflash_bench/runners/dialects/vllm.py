@@ -15,9 +15,9 @@ from dflash_bench.runners.acceptance import prometheus, spec_decode
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.vllm import of_response
 from dflash_bench.runners.base import Request
+from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.runners.dialects.base import Event, Reply
 from dflash_bench.runners.dialects.completions import body, finish_of, read
-from dflash_bench.runners.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 

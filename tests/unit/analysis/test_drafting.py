@@ -43,7 +43,9 @@ def test_tau_of_summed_requests_is_pooled_over_their_steps() -> None:
     requests = [summed("p0", accepted=6, passes=2), summed("p1", accepted=1, passes=3)]
     entry = entry_of(baseline(1), visit("dflash-b4", 1, requests))
     assert entry["acceptance_length"]["value"] == pytest.approx(12 / 5)
-    assert entry["acceptance_length"]["per_request_mean"] == pytest.approx((8 / 2 + 4 / 3) / 2, rel=1e-5)
+    assert entry["acceptance_length"]["per_request_mean"] == pytest.approx(
+        (8 / 2 + 4 / 3) / 2, rel=1e-5
+    )
     assert (entry["verify_steps"], entry["drafted_tokens"], entry["accepted_tokens"]) == (5, 15, 7)
     assert entry["acceptance_rate"] == pytest.approx(7 / 15)
     assert entry["identities_broken"] == []

@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
-from dflash_bench.runners.endpoints import hidden_words, is_loopback, normal_url, without_secrets
 from dflash_bench.runners.folders import max_positions
+from dflash_bench.runners.server.endpoints import (
+    hidden_words,
+    is_loopback,
+    normal_url,
+    without_secrets,
+)
 
 
 def test_secrets_of_a_server_are_not_written_down() -> None:

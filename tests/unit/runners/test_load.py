@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dflash_bench.runners import sse
-from dflash_bench.runners.arrivals import due_times
 from dflash_bench.runners.base import Load
-from dflash_bench.runners.load import Address, Exchange, Traffic, Wire
+from dflash_bench.runners.client import sse
+from dflash_bench.runners.client.arrivals import due_times
+from dflash_bench.runners.client.load import Address, Exchange, Traffic, Wire
 from tests.fakes.served import Served, serving
 
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from dflash_bench.errors import InfrastructureError
-from dflash_bench.runners import guardian
-from dflash_bench.runners import process as lives
 from dflash_bench.runners.machine import Gpu
-from dflash_bench.runners.process import ServerProcess, environment, free_port, log_tail
+from dflash_bench.runners.server import guardian
+from dflash_bench.runners.server import process as lives
+from dflash_bench.runners.server.process import ServerProcess, environment, free_port, log_tail
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = ROOT / "tests" / "fakes" / "forking_server.py"
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 OURS = """
 import sys, time
 from pathlib import Path
-from dflash_bench.runners.process import ServerProcess, environment
+from dflash_bench.runners.server.process import ServerProcess, environment
 server = ServerProcess.start(sys.argv[2:], environment({}), Path(sys.argv[1]), grace_s=0.2)
 print("up", flush=True)
 time.sleep(600)

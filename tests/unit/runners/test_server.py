@@ -16,7 +16,7 @@ from dflash_bench.plan import Cell, PlannedArm
 from dflash_bench.runners.base import Load, Opening
 from dflash_bench.runners.openai import make
 from dflash_bench.runners.recipe import load_recipe
-from dflash_bench.runners.server import ServerRunner
+from dflash_bench.runners.server.runner import ServerRunner
 from tests.fakes.served import Served, serving
 from tests.fakes.serving import AR, DFLASH, asked, recipe, requests, runner, spec
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dflash_bench.records.schema import Acceptance, Answer, Share, Steps, Totals
 from dflash_bench.runners.base import Load, Request
+from dflash_bench.runners.client.exchange import Exchange
 from dflash_bench.runners.dialects.base import Reply
-from dflash_bench.runners.exchange import Exchange
-from dflash_bench.runners.shares import Shares, plain_steps, steps_in
+from dflash_bench.runners.server.shares import Shares, plain_steps, steps_in
 
 
 def request(name: str, prompt: int = 3) -> Request:

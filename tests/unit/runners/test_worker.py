@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from dflash_bench.errors import ConfigError, InfrastructureError
-from dflash_bench.runners.worker import Failed, Worker
+from dflash_bench.runners.worker.worker import Failed, Worker
 from dflash_bench.runners.workers import serve
 
 FAKE = Path(__file__).with_name("fake_backend.py")
@@ -103,7 +103,7 @@ def test_closing_ends_a_worker_in_the_middle_of_a_request(tmp_path: Path) -> Non
 def test_a_worker_dies_with_us_even_if_we_are_killed(tmp_path: Path) -> None:
     ours = (
         "import os, pathlib, sys\n"
-        "from dflash_bench.runners.worker import Worker\n"
+        "from dflash_bench.runners.worker.worker import Worker\n"
         f"worker = Worker({COMMAND!r}, os.environ, pathlib.Path({str(tmp_path / 'log')!r}))\n"
         "print(worker.pid, flush=True)\n"
         "worker.ask('load', {'method': 'ar', 'options': {'misbehave': 'hang'}, 'block_size': None})\n"

@@ -8,7 +8,7 @@ import pytest
 
 from dflash_bench.records.schema import Answer
 from dflash_bench.runners.acceptance import canonical
-from dflash_bench.runners.worker_report import Origin, answer_of
+from dflash_bench.runners.worker.report import Origin, answer_of
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 FILES = sorted(

@@ -6,7 +6,7 @@ import pytest
 
 from dflash_bench.records.schema import Steps
 from dflash_bench.runners.acceptance import canonical
-from dflash_bench.runners.worker_report import (
+from dflash_bench.runners.worker.report import (
     FirstPass,
     Origin,
     Pass,

@@ -14,7 +14,7 @@ from dflash_bench.runners import mlx, transformers
 from dflash_bench.runners.base import Load, Opening, Request
 from dflash_bench.runners.model_config import check_drafter, eos_ids
 from dflash_bench.runners.recipe import Recipe
-from dflash_bench.runners.worker_runner import WorkerRunner
+from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.runners.workers import serve
 from dflash_bench.spec import Spec
 

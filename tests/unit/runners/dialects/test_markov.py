@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from dflash_bench.records.schema import Acceptance
-from dflash_bench.runners import sse
 from dflash_bench.runners.acceptance.canonical import check, of_steps, pooled, tau
 from dflash_bench.runners.acceptance.step_lists import (
     MLX,
@@ -20,6 +19,7 @@ from dflash_bench.runners.acceptance.step_lists import (
     Style,
     of_list,
 )
+from dflash_bench.runners.client import sse
 from dflash_bench.runners.dialects import DIALECTS, Reply
 
 RECORDINGS = Path(__file__).parents[3] / "recordings"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dflash_bench.runners import sse
 from dflash_bench.runners.acceptance.canonical import check
+from dflash_bench.runners.client import sse
 from dflash_bench.runners.dialects import DIALECTS, Reply
 from dflash_bench.runners.dialects.base import Event
 

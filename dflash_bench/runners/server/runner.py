@@ -14,30 +14,31 @@ log_facts(log)           the same from its log, once it is ready
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dflash_bench.errors import ConfigError
+from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Cell, Nesting, PlannedArm
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
-from dflash_bench.runners.endpoints import Endpoints, hidden_words, normal_url
 from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder, require
 from dflash_bench.runners.launch import Launch, Value
 from dflash_bench.runners.machine import Gpu, gpus
 from dflash_bench.runners.prepare import cache_folder, prepare
-from dflash_bench.runners.process import (
+from dflash_bench.runners.recipe import Recipe
+from dflash_bench.runners.server.endpoints import Endpoints, hidden_words, normal_url
+from dflash_bench.runners.server.process import (
     LOOPBACK,
     ServerProcess,
     environment,
     free_port,
     memory_returned,
 )
-from dflash_bench.runners.recipe import Recipe
 from dflash_bench.spec import Spec
 
 if TYPE_CHECKING:
-    from dflash_bench.runners.session import ServerSession
+    from dflash_bench.runners.server.session import ServerSession
     from dflash_bench.runners.tokenizer import TargetTokenizer
 
 API_KEY = "DFLASH_BENCH_API_KEY"
@@ -218,7 +219,7 @@ class ServerRunner:
 
     def _found(self, arm: PlannedArm, url: str) -> "ServerSession":
         """Open a session on a server that runs already; it must answer."""
-        from dflash_bench.runners.session import ServerSession
+        from dflash_bench.runners.server.session import ServerSession
 
         key = os.environ.get(API_KEY)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -227,12 +228,15 @@ class ServerRunner:
             endpoints.read(self.recipe.health.path)
         known = endpoints.models()
         model = self.spec.target if self.spec.target in known or len(known) != 1 else known[0]
-        about = {"flags": None, **self._about(endpoints)}
+        about: dict[str, Any] = {"flags": None}
+        # Not every server says what it is: vLLM's configuration is told in its development mode alone.
+        with suppress(InfrastructureError):
+            about |= self._about(endpoints)
         return ServerSession(self, arm, endpoints, model, about)
 
     def _started(self, arm: PlannedArm, opening: Opening) -> "ServerSession":
         """Start a server and open a session on it; one that does not become ready leaves nothing behind."""
-        from dflash_bench.runners.session import ServerSession
+        from dflash_bench.runners.server.session import ServerSession
 
         recipe = self.recipe
         assert recipe.health is not None, "Recipe saw to that"

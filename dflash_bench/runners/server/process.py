@@ -20,12 +20,13 @@ from types import TracebackType
 import psutil
 
 from dflash_bench.errors import InfrastructureError
-from dflash_bench.runners import guardian
 from dflash_bench.runners.machine import Gpu, gpus
+from dflash_bench.runners.server import guardian
 
 LOOPBACK = "127.0.0.1"
 GRACE_S = 10.0
 TAIL_LINES = 15
+TAIL_WIDTH = 400  # an error of vLLM's can be one line of ten thousand characters
 # Ours would load our packages into the server's interpreter.
 _NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 # A desktop's own use of a GPU moves by this much; the weights of a model that is worth a server are more.
@@ -194,7 +195,7 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
             text = log.read().decode("utf-8", errors="replace")
     except OSError as error:
         return f"(the log cannot be read: {error})"
-    kept = [line.rstrip() for line in text.splitlines() if line.strip()]
+    kept = [line.rstrip()[:TAIL_WIDTH] for line in text.splitlines() if line.strip()]
     return "\n".join(kept[-lines:]) or "(the log is empty)"
 
 

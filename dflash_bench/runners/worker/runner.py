@@ -25,11 +25,11 @@ from dflash_bench.runners.base import Opening
 from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder
 from dflash_bench.runners.machine import gpus
 from dflash_bench.runners.model_config import check_drafter, eos_ids
-from dflash_bench.runners.process import environment
 from dflash_bench.runners.recipe import Recipe
-from dflash_bench.runners.worker import Failed, Worker
-from dflash_bench.runners.worker_report import Origin
-from dflash_bench.runners.worker_session import WorkerSession
+from dflash_bench.runners.server.process import environment
+from dflash_bench.runners.worker.report import Origin
+from dflash_bench.runners.worker.session import WorkerSession
+from dflash_bench.runners.worker.worker import Failed, Worker
 from dflash_bench.spec import LOSSY_RULES, Arm, Spec
 
 if TYPE_CHECKING:

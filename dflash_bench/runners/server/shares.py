@@ -23,8 +23,8 @@ from dflash_bench.records.schema import Acceptance, Answer, Chunks, Phases, Shar
 from dflash_bench.runners.base import Load, Request
 
 if TYPE_CHECKING:
+    from dflash_bench.runners.client.exchange import Exchange
     from dflash_bench.runners.dialects.base import Reply
-    from dflash_bench.runners.exchange import Exchange
 
 
 @dataclass(frozen=True)

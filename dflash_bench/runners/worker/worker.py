@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dflash_bench.errors import BenchError, ConfigError, InfrastructureError
-from dflash_bench.runners.process import log_tail
+from dflash_bench.runners.server.process import log_tail
 from dflash_bench.runners.workers import serve
 
 GRACE_S = 10.0

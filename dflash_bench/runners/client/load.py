@@ -20,11 +20,11 @@ import aiohttp
 
 from dflash_bench.errors import InfrastructureError
 from dflash_bench.records.schema import Client
-from dflash_bench.runners import sse
-from dflash_bench.runners.arrivals import due_times
 from dflash_bench.runners.base import Load
-from dflash_bench.runners.exchange import Exchange, Wire
-from dflash_bench.runners.heartbeat import Heartbeat
+from dflash_bench.runners.client import sse
+from dflash_bench.runners.client.arrivals import due_times
+from dflash_bench.runners.client.exchange import Exchange, Wire
+from dflash_bench.runners.client.heartbeat import Heartbeat
 
 # Uvicorn closes a connection that idled for 5 s (vLLM's and SGLang's default too): ours must not be the last to know.
 KEEP_ALIVE_S = 4.0

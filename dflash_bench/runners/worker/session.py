@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from dflash_bench.records.schema import Answer, Totals
 from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.dialects.base import seed_of
-from dflash_bench.runners.process import memory_returned
+from dflash_bench.runners.server.process import memory_returned
 from dflash_bench.runners.stop import stop_finder
-from dflash_bench.runners.worker import Failed, Worker
-from dflash_bench.runners.worker_report import Origin, answer_of, totals_of
+from dflash_bench.runners.worker.report import Origin, answer_of, totals_of
+from dflash_bench.runners.worker.worker import Failed, Worker
 from dflash_bench.spec import SamplingSpec
 
 if TYPE_CHECKING:

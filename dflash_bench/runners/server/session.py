@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer, Totals
 from dflash_bench.runners.base import Load, Request
-from dflash_bench.runners.complaints import disagreements, mislabelled
+from dflash_bench.runners.client.exchange import Exchange, Wire
+from dflash_bench.runners.client.load import Address, Traffic
 from dflash_bench.runners.dialects import DIALECTS
 from dflash_bench.runners.ending import ended
-from dflash_bench.runners.endpoints import Endpoints
-from dflash_bench.runners.exchange import Exchange, Wire
-from dflash_bench.runners.load import Address, Traffic
 from dflash_bench.runners.machine import Gpu
-from dflash_bench.runners.process import ServerProcess, memory_returned
-from dflash_bench.runners.shares import Shares
+from dflash_bench.runners.server.complaints import disagreements, mislabelled
+from dflash_bench.runners.server.endpoints import Endpoints
+from dflash_bench.runners.server.process import ServerProcess, memory_returned
+from dflash_bench.runners.server.shares import Shares
 from dflash_bench.runners.stop import stop_finder
 
 if TYPE_CHECKING:
     from dflash_bench.runners.acceptance.prometheus import Counters
-    from dflash_bench.runners.server import ServerRunner
+    from dflash_bench.runners.server.runner import ServerRunner
 
 # Servers count a step after they have sent what it gave.
 SETTLE_S = 0.25

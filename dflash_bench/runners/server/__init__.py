@@ -1,0 +1,1 @@
+"""A backend behind HTTP: started, watched, asked, stopped."""
