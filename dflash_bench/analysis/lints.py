@@ -39,6 +39,7 @@ def lints(sample: Sample, baseline: Sample) -> list[Lint]:
         *_counters(sample),
         *_prefix_cache(sample),
         *_settings(sample, baseline),
+        *_defects(sample),
     ]
 
 
@@ -96,6 +97,16 @@ def _settings(sample: Sample, baseline: Sample) -> Iterator[Lint]:
                 message=f"{key} is {here[key]}, and {there[key]} in the baseline.",
                 remedy="Add an arm {method: ar, matched: METHOD} to see what that costs by itself.",
             )
+
+
+def _defects(sample: Sample) -> Iterator[Lint]:
+    for sentence in _state(sample).get("defects", ()):
+        yield Lint(
+            code="DFB205",
+            severity="warning",
+            message=f"{sentence}.",
+            remedy="Take another build or mend the drafter's config; the figures hold for this build alone.",
+        )
 
 
 def _state(sample: Sample) -> dict[str, Any]:

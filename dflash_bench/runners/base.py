@@ -27,6 +27,7 @@ STATE = {
     "graph_mode": "how passes are captured and replayed",
     "async_scheduling": "whether the next step is scheduled while one runs",
     "kv_capacity_tokens": "tokens that its cache holds",
+    "ended_requests": "requests that ended on it in the visit, by its own count",
     "preemptions": "requests that lost their place in the visit",
     "queue_s": "seconds that requests waited inside it, summed over the visit",
     "cached_prompt_tokens": "prompt tokens that it did not compute in the visit, kept from before",
@@ -34,6 +35,7 @@ STATE = {
     "spec_method": "the method that it says it drafts with",
     "num_speculative_tokens": "drafts of a step, as it says",
     "log": "the name of its log, in the results folder's logs/",
+    "defects": "sentences: what this build is known to do wrong with this arm",
     "complaints": "sentences: counters that other traffic moved or that were reset, and the like",
 }
 """Keys of `Totals.backend`, once per visit; one that a backend cannot tell is missing."""

@@ -19,6 +19,7 @@ from dflash_bench.runners.base import Opening
 from dflash_bench.runners.launch import Value
 from dflash_bench.runners.recipe import Recipe, load_recipe
 from dflash_bench.runners.server.runner import ServerRunner
+from dflash_bench.runners.vllm_defects import known_defects
 from dflash_bench.runners.vllm_drafting import block_size_of, check_settings, speculative_config
 from dflash_bench.runners.vllm_facts import facts_of
 from dflash_bench.spec import Spec
@@ -90,6 +91,13 @@ class VllmRunner(ServerRunner):
         if arm.method == "mtp":
             told["target"] = self._plainly_named(arm.method, self._folders["target"])
         return told
+
+    def defects(self, arm: PlannedArm) -> list[str]:
+        """Return what 0.32 and 0.33 do with this drafter that costs acceptance and fails nowhere."""
+        draft = self._drafts.get((arm.method, arm.draft or ""))
+        found = environments.environment_of(self.recipe)
+        variant = None if found is None else found.variant
+        return [] if draft is None else known_defects(arm.method, draft, variant)
 
     def config_facts(self, config: Any) -> dict[str, Any]:
         """Return the facts of a visit from `/server_info`."""

@@ -35,7 +35,8 @@ def acceptance_figure(report: Report) -> Figure:
     groups = [group for group in report.groups if _rows(group)]
     # Two panels each.
     groups = list(shown(groups, MAX_PANELS // 2, "groups of cells", notes))
-    arms = shown(report.arms, MAX_SERIES, "arms", notes)
+    drafting = [arm for arm in report.arms if report.plan.arms[arm].method != "ar"]
+    arms = shown(drafting, MAX_SERIES, "arms", notes)
     panels = [
         panel
         for group in groups

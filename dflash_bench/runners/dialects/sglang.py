@@ -111,6 +111,7 @@ class Sglang:
         capacity = after.total("sglang:max_total_num_tokens")
         # The counter of retractions appears with the first one: without it, nothing is told.
         said = {
+            "ended_requests": delta.count("sglang:num_requests_total"),
             "preemptions": delta.count("sglang:num_retracted_requests_total"),
             "queue_s": delta.seconds("sglang:queue_time_seconds_sum"),
             "cached_prompt_tokens": delta.count("sglang:cached_tokens_total"),

@@ -108,6 +108,7 @@ class Vllm:
         blocks, size = cache.get("num_gpu_blocks", ""), cache.get("block_size", "")
         positions = after.by("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
         said = {
+            "ended_requests": delta.count("vllm:request_generation_tokens_count"),
             "preemptions": delta.count("vllm:num_preemptions_total"),
             "queue_s": delta.seconds("vllm:request_queue_time_seconds_sum"),
             "cached_prompt_tokens": delta.count("vllm:prompt_tokens_cached_total"),

@@ -24,6 +24,21 @@ def mislabelled(
     return []
 
 
+def foreign(ended: int | None, answers: Sequence[Answer]) -> list[str]:
+    """Return a sentence if a server `ended` more requests in a visit than it was asked, of plain decoding too."""
+    if (
+        ended is None
+        or any(answer.error is not None for answer in answers)
+        or ended == len(answers)
+    ):
+        return []
+    return [
+        f"the server ended {ended} requests in a visit of {len(answers)}: other traffic was on it"
+        if ended > len(answers)
+        else f"the server counts {ended} ended requests in a visit of {len(answers)}"
+    ]
+
+
 def disagreements(
     counted: Acceptance | None, answers: Sequence[Answer], block_size: int | None
 ) -> list[str]:

@@ -9,6 +9,7 @@ check(arm)               raises ConfigError for settings of an arm that would no
 values(arm, opening)     further placeholders of the recipe
 config_facts(config)     keys of `Totals.backend` from what the server says of itself
 log_facts(log)           the same from its log, once it is ready
+defects(arm)             sentences on what this build is known to do wrong with the arm, in silence
 """
 
 import os
@@ -92,6 +93,10 @@ class ServerRunner:
     def log_facts(self, log: str) -> dict[str, Any]:
         """Return keys of `Totals.backend` from the log of a server that has just become ready."""
         return {}
+
+    def defects(self, arm: PlannedArm) -> list[str]:
+        """Return what this build is known to do wrong with `arm`, in silence."""
+        return []
 
     # The protocol of `base.py`.
 
@@ -261,6 +266,7 @@ class ServerRunner:
             about = {
                 "flags": hidden_words(words.argv),
                 "log": process.log_path.name,
+                "defects": self.defects(arm),
                 **self.log_facts(log),
                 **self._about(endpoints),
             }

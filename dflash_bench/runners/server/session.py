@@ -14,7 +14,7 @@ from dflash_bench.runners.client.load import Address, Traffic
 from dflash_bench.runners.dialects import DIALECTS
 from dflash_bench.runners.ending import ended
 from dflash_bench.runners.machine import Gpu
-from dflash_bench.runners.server.complaints import disagreements, mislabelled
+from dflash_bench.runners.server.complaints import disagreements, foreign, mislabelled
 from dflash_bench.runners.server.endpoints import Endpoints
 from dflash_bench.runners.server.process import ServerProcess, memory_returned
 from dflash_bench.runners.server.shares import Shares
@@ -153,7 +153,10 @@ class ServerSession:
             after = self._counters()
             if after is not None:
                 acceptance, gained, doubts = self._dialect.between(before, after)
-                complaints += doubts or disagreements(acceptance, answers, self._arm.block_size)
+                complaints += doubts or [
+                    *foreign(gained.get("ended_requests"), answers),
+                    *disagreements(acceptance, answers, self._arm.block_size),
+                ]
         backend = {**self._about, **gained}
         complaints += mislabelled(
             self._arm, backend.get("num_speculative_tokens"), acceptance, answers

@@ -59,3 +59,9 @@ def test_other_settings_than_the_baselines_are_noted_where_both_tell_them() -> N
     (lint,) = lints(arm, baseline)
     assert lint["code"] == "DFB204"
     assert lint["message"] == "max_requests is 48, and 256 in the baseline."
+
+
+def test_what_a_build_is_known_to_do_wrong_is_said_with_the_figures() -> None:
+    (lint,) = lints(sample(ONE, backend={"defects": ["it norms by the first layer"]}), CLEAN)
+    assert (lint["code"], lint["severity"]) == ("DFB205", "warning")
+    assert lint["message"] == "it norms by the first layer."

@@ -99,9 +99,11 @@ def test_other_traffic_in_the_counters_is_complained_of(
     steps = 5  # 0, 1, 2, 3 and 0 accepted drafts and as many own tokens: 11 behind the prefill's
     assert session.totals().acceptance is not None
     complaints = session.totals().backend["complaints"]
-    assert len(complaints) == 3
-    assert all("the counters are not this visit's alone" in each for each in complaints)
-    gained, told = map(int, re.findall(r"\d+", complaints[0]))
+    assert len(complaints) == 4
+    assert "the server ended 7 requests in a visit of 6: other traffic was on it" in complaints
+    steps_of = [each for each in complaints if "the counters are not this visit's alone" in each]
+    assert len(steps_of) == 3
+    gained, told = map(int, re.findall(r"\d+", steps_of[0]))
     assert gained - told == steps
 
 
@@ -187,3 +189,16 @@ def test_closing_a_session_stops_a_visit_that_nobody_finishes(
     with pytest.raises(RuntimeError, match="before a run was finished"):
         session.totals()
     assert len(served.seen) < 50
+
+
+def test_other_traffic_beside_plain_decoding_is_complained_of(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.num_draft_tokens = 0
+    session = runner(tmp_path, url).open(AR, Opening())
+    for number, _ in enumerate(session.run(requests(), Load(1))):
+        if number == 2:
+            somebody_asks(url)
+    assert session.totals().backend["complaints"] == [
+        "the server ended 7 requests in a visit of 6: other traffic was on it"
+    ]
