@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, arms and order; load and run nothing.")
 @click.option("--prompts", type=click.IntRange(min=1), help="Override design.prompts.")
+@click.option("--base-url", help="Ask the server that runs at this address; start none.")
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def command(
-    config: Path, output: Path | None, resume: bool, dry_run: bool, prompts: int | None, style: str
+    config: Path,
+    output: Path | None,
+    resume: bool,
+    dry_run: bool,
+    prompts: int | None,
+    base_url: str | None,
+    style: str,
 ) -> int:
     """Measure every arm in every cell of CONFIG, a YAML file, and report.
 
@@ -37,13 +44,10 @@ def command(
     from dflash_bench.plan import make_plan
     from dflash_bench.run.experiment import Experiment, refuse_used_folder
     from dflash_bench.runners.registry import make_runner
-    from dflash_bench.spec import load_spec
+    from dflash_bench.spec import load_spec, overridden
 
-    spec = load_spec(config)
-    if prompts is not None:
-        spec = spec.model_copy(
-            update={"design": spec.design.model_copy(update={"prompts": prompts})}
-        )
+    told = {"design.prompts": prompts, "base_url": base_url}
+    spec = overridden(load_spec(config), told)
     runner = make_runner(spec)
     plan = make_plan(spec, runner.refusal, runner.nesting, runner.couples_noise)
     folder = output or Path(spec.output or Path("results") / spec.name)

@@ -15,6 +15,7 @@ from dflash_bench.spec.experiment import (
     Spec,
     Sweep,
     load_spec,
+    overridden,
 )
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "explain",
     "load_spec",
     "load_yaml",
+    "overridden",
     "read_part",
 ]

@@ -4,13 +4,14 @@ Paths in a spec are relative to the file that names them, but for `output`, the 
 current one, as `-o` is.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dflash_bench.assets import is_path
-from dflash_bench.errors import did_you_mean
+from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.spec.arm import (
     LOSSY_RULES,
     Arm,
@@ -20,7 +21,7 @@ from dflash_bench.spec.arm import (
     SamplingSpec,
     Seed,
 )
-from dflash_bench.spec.declarative import Part, read_part
+from dflash_bench.spec.declarative import Part, explain, read_part
 
 SCHEMA_VERSION = 1
 
@@ -165,6 +166,24 @@ def load_spec(path: Path) -> Spec:
     """Read and validate the spec at `path`; its relative paths become absolute ones."""
     spec = read_part(path, Spec, remedy="Mend the file and run again.")
     return _anchored(spec, path.resolve().parent)
+
+
+def overridden(spec: Spec, told: Mapping[str, Any]) -> Spec:
+    """Return `spec` with the keys in `told` (`design.prompts`) set, but for those that are None; raises ConfigError."""
+    content = spec.model_dump()
+    for key, value in told.items():
+        if value is not None:
+            *parts, last = key.split(".")
+            place = content
+            for part in parts:
+                place = place[part]
+            place[last] = value
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(
+            f"on the command line: {explain(error, Spec)}", remedy="Correct the option."
+        ) from None
 
 
 def _anchored(spec: Spec, base: Path) -> Spec:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dflash_bench.errors import ConfigError
-from dflash_bench.spec import load_spec
+from dflash_bench.spec import load_spec, overridden
 from tests.fakes.scripted import write_spec
 
 
@@ -155,3 +155,12 @@ def test_what_is_no_yaml_mapping_is_refused_with_its_line(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: there is no such file"):
         load_spec(tmp_path / "nowhere.yaml")
+
+
+def test_an_option_overrides_its_key_and_is_held_to_the_same_rules(tmp_path: Path) -> None:
+    spec = load_spec(write_spec(tmp_path))
+    told = overridden(spec, {"design.prompts": 3, "base_url": "http://127.0.0.1:8000"})
+    assert (told.design.prompts, told.base_url) == (3, "http://127.0.0.1:8000")
+    assert overridden(spec, {"design.prompts": None, "base_url": None}) == spec
+    with pytest.raises(ConfigError, match="on the command line: base_url: .* found 'localhost'"):
+        overridden(spec, {"base_url": "localhost"})
