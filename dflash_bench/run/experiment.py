@@ -13,6 +13,7 @@ from typing import Any
 from dflash_bench.errors import ConfigError
 from dflash_bench.plan import Plan
 from dflash_bench.records import manifest as manifests
+from dflash_bench.records.secrets import hidden_flags
 from dflash_bench.records.store import FILE, appending, disk_errors, finished_visits, read_lines
 from dflash_bench.run.arms import Arms, OneAtATime, SideBySide
 from dflash_bench.run.observer import Observer
@@ -100,7 +101,7 @@ def _settle(folder: Path, experiment: Experiment, manifest: dict[str, Any]) -> N
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     manifests.write_json(folder / manifests.FILE, manifest)
-    plan = experiment.plan.model_dump(mode="json")
+    plan = hidden_flags(experiment.plan.model_dump(mode="json"))
     manifests.write_json(folder / manifests.PLAN_FILE, plan)
 
 

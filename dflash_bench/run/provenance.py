@@ -1,6 +1,5 @@
 """The manifest of a run: everything that a stranger needs to know to run it again, or to doubt it."""
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 from dflash_bench.assets import PACKAGE, asset, is_path
 from dflash_bench.records.machine import git_commit, machine, sha256_files, versions
 from dflash_bench.records.manifest import SCHEMA_VERSION
+from dflash_bench.records.secrets import hidden_flags, without_secrets
 from dflash_bench.run.prepare import Asked, Key, summary
 from dflash_bench.spec import Spec
 
 if TYPE_CHECKING:
     from dflash_bench.run.experiment import Experiment
-
-
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-HIDDEN = "(not written down)"
 
 
 def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any]:
@@ -46,11 +42,9 @@ def describe(experiment: "Experiment", asked: dict[Key, Asked]) -> dict[str, Any
 
 
 def _told(spec: Spec) -> dict[str, Any]:
-    """Return the spec as it is written down: the values of variables that name a secret are not."""
-    told = spec.model_dump(mode="json")
-    told["server"]["env"] = {
-        name: HIDDEN if SECRET.search(name) else value for name, value in spec.server.env.items()
-    }
+    """Return the spec as it is written down: variables and flags that are named like a secret lose their values."""
+    told: dict[str, Any] = hidden_flags(spec.model_dump(mode="json"))
+    told["server"]["env"] = without_secrets(told["server"]["env"])
     return told
 
 

@@ -17,7 +17,7 @@ Penalty = Annotated[float, Field(ge=-2, le=2, strict=True, allow_inf_nan=False)]
 
 RepetitionPenalty = Annotated[float, Field(gt=0, le=10, strict=True, allow_inf_nan=False)]
 
-BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@]+(/[^\s@]*)?$")]
+BaseUrl = Annotated[str, Field(pattern=r"^https?://[^\s/@?]+(/[^\s@?]*)?$")]
 """Where a server answers, such as http://127.0.0.1:8000; a password has no place in what is recorded."""
 
 Rule = Literal["match", "reject", "typical"]

@@ -170,13 +170,14 @@ def load_spec(path: Path) -> Spec:
 
 def overridden(spec: Spec, told: Mapping[str, Any]) -> Spec:
     """Return `spec` with the keys in `told` (`design.prompts`) set, but for those that are None; raises ConfigError."""
-    content = spec.model_dump()
+    # Only what was told: what a key was not given for stays a default, which a recipe may know better.
+    content = spec.model_dump(exclude_unset=True)
     for key, value in told.items():
         if value is not None:
             *parts, last = key.split(".")
             place = content
             for part in parts:
-                place = place[part]
+                place = place.setdefault(part, {})
             place[last] = value
     try:
         return Spec.model_validate(content)

@@ -162,5 +162,7 @@ def test_an_option_overrides_its_key_and_is_held_to_the_same_rules(tmp_path: Pat
     told = overridden(spec, {"design.prompts": 3, "base_url": "http://127.0.0.1:8000"})
     assert (told.design.prompts, told.base_url) == (3, "http://127.0.0.1:8000")
     assert overridden(spec, {"design.prompts": None, "base_url": None}) == spec
-    with pytest.raises(ConfigError, match="on the command line: base_url: .* found 'localhost'"):
+    assert told.model_fields_set == spec.model_fields_set | {"base_url"}
+    assert not told.server.model_fields_set
+    with pytest.raises(ConfigError, match=r"on the command line: base_url: .* found 'localhost'"):
         overridden(spec, {"base_url": "localhost"})

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -25,6 +24,7 @@ from dflash_bench.runners.client import sse
 from dflash_bench.runners.client.arrivals import due_times
 from dflash_bench.runners.client.exchange import Exchange, Wire
 from dflash_bench.runners.client.heartbeat import Heartbeat
+from dflash_bench.runners.server.endpoints import is_loopback
 
 # Uvicorn closes a connection that idled for 5 s (vLLM's and SGLang's default too): ours must not be the last to know.
 KEEP_ALIVE_S = 4.0
@@ -32,8 +32,6 @@ CONNECT_S = 30.0
 # Threads hand the interpreter over this often while a load runs; Python's own 5 ms would be a lag that we made.
 SWITCH_S = 0.0005
 __all__ = ["Address", "Exchange", "Traffic", "Wire"]
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class Traffic:
             headers={"Content-Type": "application/json", **address.headers},
             skip_auto_headers=["Accept-Encoding"],
             # A proxy has no business between a client and a server on one machine.
-            trust_env=urlsplit(address.base_url).hostname not in LOOPBACK,
+            trust_env=not is_loopback(address.base_url),
         ) as session:
             await self._connect(session)
             heartbeat = Heartbeat()

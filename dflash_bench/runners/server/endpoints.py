@@ -3,6 +3,7 @@
 Asked between loads, never during one, so the standard library's client will do.
 """
 
+import http.client
 import json
 import re
 import urllib.error
@@ -13,12 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dflash_bench.errors import InfrastructureError
+from dflash_bench.records.secrets import without_secrets
 from dflash_bench.runners.recipe import Recipe
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# Settings of a server can hold its keys; a results folder is meant to be shared.
-SECRET = re.compile(r"key$|keys$|secret|password|credential|hf_token|auth", re.IGNORECASE)
-HIDDEN = "(not written down)"
 
 
 class NotServed(InfrastructureError):
@@ -93,7 +92,7 @@ class Endpoints:
                 f"{url}: the server answered HTTP {error.code}: {said or error.reason}",
                 remedy=f"Mend that path in the recipe {self.recipe.reference}, or leave it out.",
             ) from None
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise InfrastructureError(
                 f"{url}: no server answers: {getattr(error, 'reason', error)}.",
                 remedy="Start it, or correct base_url.",
@@ -108,30 +107,6 @@ def normal_url(base_url: str) -> str:
 def is_loopback(base_url: str) -> bool:
     """Tell whether the server is on this machine, where a proxy has no business."""
     return urlsplit(base_url).hostname in LOOPBACK
-
-
-def without_secrets(told: Any) -> Any:
-    """Return `told` with the values of what is named like a secret hidden."""
-    if isinstance(told, dict):
-        return {
-            name: HIDDEN if SECRET.search(str(name)) and value else without_secrets(value)
-            for name, value in told.items()
-        }
-    return [without_secrets(value) for value in told] if isinstance(told, list) else told
-
-
-def hidden_words(argv: tuple[str, ...]) -> list[str]:
-    """Return a command with the values of flags that are named like a secret hidden."""
-    shown: list[str] = []
-    for word in argv:
-        flag, equals, _ = word.partition("=")
-        if shown and shown[-1].startswith("--") and SECRET.search(shown[-1].replace("-", "_")):
-            shown.append(word if word.startswith("--") else HIDDEN)
-        elif equals and flag.startswith("--") and SECRET.search(flag.replace("-", "_")):
-            shown.append(f"{flag}={HIDDEN}")
-        else:
-            shown.append(word)
-    return shown
 
 
 def _parsed(text: str) -> Any:

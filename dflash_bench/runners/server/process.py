@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -249,3 +250,10 @@ def _status(url: str) -> tuple[int, str]:
             return error.code, f"it answered {error.code} {error.reason}"
     except (OSError, ValueError, http.client.HTTPException) as error:
         return 0, f"{getattr(error, 'reason', error)}"
+
+
+def temporary_log(arm: str) -> Path:
+    """Return a new empty file for what the process of an arm prints, where nobody named one."""
+    handle, path = tempfile.mkstemp(prefix=f"dflash-bench-{arm}-", suffix=".log")
+    os.close(handle)
+    return Path(path)

@@ -13,7 +13,6 @@ defects(arm)             sentences on what this build is known to do wrong with 
 """
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Cell, Nesting, PlannedArm
+from dflash_bench.records.secrets import hidden_words
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder, require
@@ -28,13 +28,14 @@ from dflash_bench.runners.launch import Launch, Value
 from dflash_bench.runners.machine import Gpu, gpus
 from dflash_bench.runners.prepare import cache_folder, prepare
 from dflash_bench.runners.recipe import Recipe
-from dflash_bench.runners.server.endpoints import Endpoints, hidden_words, normal_url
+from dflash_bench.runners.server.endpoints import Endpoints, normal_url
 from dflash_bench.runners.server.process import (
     LOOPBACK,
     ServerProcess,
     environment,
     free_port,
     memory_returned,
+    temporary_log,
 )
 from dflash_bench.spec import Spec
 
@@ -248,7 +249,7 @@ class ServerRunner:
         assert recipe.ask is not None, "Recipe saw to that"
         before: list[Gpu] = gpus()
         port = free_port()
-        log_path = opening.log or _temporary_log(arm.name)
+        log_path = opening.log or temporary_log(arm.name)
         prepare(recipe, self.placeholders(arm, opening, port), log_path.with_suffix(".prepare.log"))
         words = self.command(arm, opening, port)
         installed = environments.required(recipe) if recipe.environment is not None else None
@@ -285,9 +286,3 @@ class ServerRunner:
         version = endpoints.version()
         facts = self.config_facts(endpoints.config())
         return {**({} if version is None else {"version": version}), **facts}
-
-
-def _temporary_log(arm: str) -> Path:
-    handle, path = tempfile.mkstemp(prefix=f"dflash-bench-{arm}-", suffix=".log")
-    os.close(handle)
-    return Path(path)

@@ -13,8 +13,6 @@ interpreter()          the Python that runs the worker, and the folder of its en
 settings(arm)          further words of the worker's `load`
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ from dflash_bench.runners.folders import draft_folder, hashes, max_positions, mo
 from dflash_bench.runners.machine import gpus
 from dflash_bench.runners.model_config import check_drafter, eos_ids
 from dflash_bench.runners.recipe import Recipe
-from dflash_bench.runners.server.process import environment
+from dflash_bench.runners.server.process import environment, temporary_log
 from dflash_bench.runners.worker.report import Origin
 from dflash_bench.runners.worker.session import WorkerSession
 from dflash_bench.runners.worker.worker import Failed, Worker
@@ -252,13 +250,6 @@ class WorkerRunner:
                 remedy="Name one of ours (draft: lab), a folder or a hub id.",
             )
         self.check(name, arm)
-
-
-def temporary_log(arm: str) -> Path:
-    """Return a new empty file for what a worker prints."""
-    handle, path = tempfile.mkstemp(prefix=f"dflash-bench-{arm}-", suffix=".log")
-    os.close(handle)
-    return Path(path)
 
 
 def _check_spec(spec: Spec, recipe: Recipe) -> None:

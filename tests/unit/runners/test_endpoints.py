@@ -1,40 +1,9 @@
-"""What a server is asked beside completions, and what of its answers is not written down."""
+"""What a server is asked beside completions."""
 
 from pathlib import Path
 
 from dflash_bench.runners.folders import max_positions
-from dflash_bench.runners.server.endpoints import (
-    hidden_words,
-    is_loopback,
-    normal_url,
-    without_secrets,
-)
-
-
-def test_secrets_of_a_server_are_not_written_down() -> None:
-    told = {
-        "model": "m",
-        "max_num_batched_tokens": 2048,
-        "api_key": "hush",
-        "env": [{"HF_TOKEN": "hush", "VLLM_API_KEY": "hush", "AWS_SECRET_ACCESS_KEY": "hush"}],
-        "empty": {"api_key": None, "password": ""},
-    }
-    shown = without_secrets(told)
-    assert "hush" not in str(shown)
-    assert shown["max_num_batched_tokens"] == 2048
-    assert shown["empty"] == {"api_key": None, "password": ""}
-
-
-def test_secrets_of_a_command_are_not_written_down() -> None:
-    argv = ("serve", "--api-key", "hush", "--hf-token=hush", "--max-num-batched-tokens", "2048")
-    assert hidden_words(argv) == [
-        "serve",
-        "--api-key",
-        "(not written down)",
-        "--hf-token=(not written down)",
-        "--max-num-batched-tokens",
-        "2048",
-    ]
+from dflash_bench.runners.server.endpoints import is_loopback, normal_url
 
 
 def test_an_address_may_end_as_clients_of_openai_want_it() -> None:
