@@ -83,14 +83,17 @@ def counted(visits: pd.DataFrame, field: str) -> float | None:
     return sum(told) if told and len(told) == len(values) else None
 
 
-def histogram(requests: pd.DataFrame, visits: pd.DataFrame) -> list[int]:
-    """Return the steps by accepted drafts, from requests' own histograms, else from visits' counters; [] if untold.
+def histogram_of_requests(requests: pd.DataFrame) -> list[int]:
+    """Return the steps by accepted drafts, summed over requests; [] unless each tells its own.
 
-    Both are as a backend counts, past the end of a text included, so that no step is cut.
+    It is as a backend counts, past the end of a text included, so that no step is cut.
     """
     told = [found for found in requests["histogram"] if found is not None]
-    if told:
-        return _summed(told)
+    return _summed(told) if told and len(told) == len(requests) else []
+
+
+def histogram_of_visits(visits: pd.DataFrame) -> list[int]:
+    """Return the same from the counters of `visits`; [] unless each tells it."""
     counters = [found or {} for found in visits["counters"]]
     if not counters:
         return []

@@ -3,15 +3,13 @@
 The names and the shape are fixed (scripts rely on them); keys may be added. Null is "not measured", never 0.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from dflash_bench.analysis import acceptance, metrics
+from dflash_bench.analysis import metrics
+from dflash_bench.analysis.backend import PER_VISIT, cached_tokens, summed_state
 from dflash_bench.analysis.comparison import Comparison
-from dflash_bench.analysis.drafting import counted, histogram
 from dflash_bench.analysis.frames import Sample
 from dflash_bench.analysis.identities import (
     broken_decomposition,
@@ -21,6 +19,8 @@ from dflash_bench.analysis.identities import (
 from dflash_bench.analysis.repetition import repetition
 from dflash_bench.analysis.stats import LogRatio, geometric_mean, per_prompt, per_round
 from dflash_bench.analysis.steps import NOT_TOLD
+from dflash_bench.analysis.tally import length, tally
+from dflash_bench.analysis.tally import positions as positions_of
 from dflash_bench.plan import Plan, PlannedArm
 
 
@@ -67,7 +67,7 @@ def measures(
         "occupancy": metrics.occupancy(sample.visits),
         "backend": _backend(sample),
         "client_lag_p99_s": metrics.largest(sample.visits["lag_p99_s"]),
-        "cached_prompt_tokens": metrics.count(sample.answered["cached_tokens"]),
+        "cached_prompt_tokens": cached_tokens(sample),
         **metrics.latencies(sample),
         "output_throughput_tok_s": metrics.output_throughput(sample),
         "window": metrics.window(sample)
@@ -81,9 +81,13 @@ def measures(
 
 
 def _backend(sample: Sample) -> dict[str, Any]:
-    """Return what the backend said of itself in the last visit, but for its command and what is long."""
+    """Return what the backend said of itself in the last visit, but for its command and what is long.
+
+    What it counts per visit is summed over the visits.
+    """
     states = sample.visits["backend"].tolist()
-    told = states[-1] if states else {}
+    told = dict(states[-1]) if states else {}
+    told |= {key: summed for key in PER_VISIT if (summed := summed_state(sample, key)) is not None}
     return {key: value for key, value in told.items() if isinstance(value, str | int | float)}
 
 
@@ -103,53 +107,20 @@ def _counts(sample: Sample) -> dict[str, Any]:
 
 
 def _drafting(sample: Sample) -> dict[str, int | None]:
-    """Return steps, drafts, and drafts that are in the text: summed over requests, else by a backend's counters."""
-    told = sample.drafting
-    if told.told.any():
-        values: tuple[float | None, ...] = (
-            float(np.nansum(told.steps)),
-            None if np.isnan(told.drafted).all() else float(np.nansum(told.drafted)),
-            float(np.nansum(told.accepted)),
-        )
-    else:
-        steps, committed = counted(sample.visits, "steps"), _committed(sample)
-        accepted = None if steps is None or committed is None else committed - steps
-        values = (steps, counted(sample.visits, "drafted"), accepted)
-    names = ("verify_steps", "drafted_tokens", "accepted_tokens")
-    return {
-        name: None if value is None else round(value)
-        for name, value in zip(names, values, strict=True)
+    """Return steps, drafts, and drafts that are in the text."""
+    sums = tally(sample)
+    values = {
+        "verify_steps": sums.steps,
+        "drafted_tokens": sums.drafted,
+        "accepted_tokens": sums.accepted,
     }
-
-
-def _committed(sample: Sample) -> float | None:
-    """Return the tokens of all answers but for the prefills' own."""
-    tokens = metrics.total(sample.answered["output_tokens"])
-    return None if tokens is None else tokens - len(sample.answered)
-
-
-def _length(sample: Sample, seed: int) -> dict[str, float | None]:
-    """Return tau; by counters of whole visits it has no interval, and no mean of requests' own."""
-    prompts, _ = pd.factorize(sample.requests["prompt"])
-    told = sample.drafting
-    length = acceptance.acceptance_length(told.committed, told.steps, prompts, seed)
-    if length is not None:
-        return asdict(length)
-    unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
-    return unknown | {"value": metrics.ratio(_committed(sample), counted(sample.visits, "steps"))}
-
-
-def _positions(sample: Sample, tree: bool) -> acceptance.ByPosition:
-    """Return the rates by position: from steps, else from histograms as a backend counts them."""
-    if sample.steps.known.any():
-        return acceptance.by_position(sample.steps, tree)
-    return acceptance.by_histogram(histogram(sample.answered, sample.visits))
+    return {name: None if value is None else round(value) for name, value in values.items()}
 
 
 def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
-    positions, drafting = _positions(sample, tree), _drafting(sample)
+    positions, drafting = positions_of(sample, tree), _drafting(sample)
     return {
-        "acceptance_length": _length(sample, seed),
+        "acceptance_length": length(sample, seed),
         "acceptance_rate": metrics.ratio(drafting["accepted_tokens"], drafting["drafted_tokens"]),
         "acceptance_rate_marginal": positions.marginal,
         "acceptance_rate_conditional": positions.conditional,
@@ -161,8 +132,10 @@ def _break_even(found: Comparison, sample: Sample) -> dict[str, Any]:
     """Return the break-even tau: what a step costs; where only visits are counted, tau over the decode speedup."""
     if found.break_even_tau is not None or found.decode_speedup is None:
         return {"value": found.break_even_tau, "implied": found.implied}
-    tau = metrics.ratio(_committed(sample), counted(sample.visits, "steps"))
-    return {"value": metrics.ratio(tau, found.decode_speedup.ratio), "implied": True}
+    return {
+        "value": metrics.ratio(tally(sample).length, found.decode_speedup.ratio),
+        "implied": True,
+    }
 
 
 def _speed(found: Comparison | None, sample: Sample) -> dict[str, Any]:
@@ -203,7 +176,7 @@ def _ratio(found: LogRatio | None) -> dict[str, Any]:
 
 
 def _identities(sample: Sample, found: Comparison | None, tree: bool) -> list[str]:
-    positions = _positions(sample, tree)
+    positions = positions_of(sample, tree)
     broken = [*broken_records(sample), *broken_positions(positions)]
     if found is not None and found.decode_speedup is not None:
         broken += broken_decomposition(found.decode_speedup.ratio, found.tau, found.break_even_tau)

@@ -5,15 +5,19 @@ DFB202 counters       a backend's counters moved by more or less than our reques
 DFB203 prefix-cache   prompt tokens were not computed but kept from before: the prefill measured is none
 DFB204 settings       an arm ran under other limits or another graph mode than the baseline: a cost of speculation,
                       in features, that stands in the speedup
+DFB206 not its arm    a server that does not do what its arm is called, or that started anew
+DFB207 partly told    tau is of some requests: of the others no steps are told
 
 `invalid` keeps a verdict from being HELPS; `warning` and `note` are shown.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from dflash_bench.analysis import metrics
+from dflash_bench.analysis.backend import cached_tokens, last_state, sentences
 from dflash_bench.analysis.frames import Sample
+from dflash_bench.analysis.tally import source_of
 
 Severity = Literal["invalid", "warning", "note"]
 LATE = (
@@ -40,6 +44,8 @@ def lints(sample: Sample, baseline: Sample) -> list[Lint]:
         *_prefix_cache(sample),
         *_settings(sample, baseline),
         *_defects(sample),
+        *_invalid(sample),
+        *_partly_told(sample),
     ]
 
 
@@ -62,33 +68,53 @@ def _client(sample: Sample) -> Iterator[Lint]:
 
 
 def _counters(sample: Sample) -> Iterator[Lint]:
-    told = (
-        complaint for state in sample.visits["backend"] for complaint in state.get("complaints", ())
-    )
-    for complaint in dict.fromkeys(told):
+    for complaint in sentences(sample, "complaints"):
         yield Lint(
             code="DFB202",
             severity="warning",
-            message=complaint,
-            remedy="Let nothing else talk to the server while it is measured.",
+            message=f"{_sentence(complaint)}.",
+            remedy="Let nothing else talk to the server, and look at its log.",
         )
 
 
+def _invalid(sample: Sample) -> Iterator[Lint]:
+    for sentence in sentences(sample, "invalid"):
+        yield Lint(
+            code="DFB206",
+            severity="invalid",
+            message=f"{_sentence(sentence)}.",
+            remedy="Start the server as its arm says, or call the arm what the server does.",
+        )
+
+
+def _partly_told(sample: Sample) -> Iterator[Lint]:
+    if source_of(sample) != "some requests":
+        return
+    told = int(sample.drafting.told[~sample.requests["failed"].to_numpy()].sum())
+    yield Lint(
+        code="DFB207",
+        severity="warning",
+        message=f"Tau is of {told} of {len(sample.answered)} requests: of the others no steps are told.",
+        remedy="Leave out stop strings, or take a backend that tells the steps of all.",
+    )
+
+
 def _prefix_cache(sample: Sample) -> Iterator[Lint]:
-    kept = metrics.count(sample.answered["cached_tokens"])
+    kept = cached_tokens(sample)
     if not kept:
         return
     requests = int((sample.answered["cached_tokens"] > 0).sum())
+    whose = f" of {requests} requests" if requests else ""
     yield Lint(
         code="DFB203",
         severity="invalid",
-        message=f"{kept} prompt tokens of {requests} requests came out of a prefix cache and were not computed.",
+        message=f"{kept} prompt tokens{whose} came out of a prefix cache and were not computed.",
         remedy="Turn the server's prefix cache off, or give prompts that share no prefix.",
     )
 
 
 def _settings(sample: Sample, baseline: Sample) -> Iterator[Lint]:
-    here, there = _state(sample), _state(baseline)
+    here, there = last_state(sample), last_state(baseline)
     for key in COMPARED:
         if key in here and key in there and here[key] != there[key]:
             yield Lint(
@@ -100,16 +126,15 @@ def _settings(sample: Sample, baseline: Sample) -> Iterator[Lint]:
 
 
 def _defects(sample: Sample) -> Iterator[Lint]:
-    for sentence in _state(sample).get("defects", ()):
+    for sentence in sentences(sample, "defects"):
         yield Lint(
             code="DFB205",
             severity="warning",
-            message=f"{sentence}.",
+            message=f"{_sentence(sentence)}.",
             remedy="Take another build or mend the drafter's config; the figures hold for this build alone.",
         )
 
 
-def _state(sample: Sample) -> dict[str, Any]:
-    """Return what the backend said of itself in the last visit."""
-    states = sample.visits["backend"].tolist()
-    return dict(states[-1]) if states else {}
+def _sentence(text: str) -> str:
+    """Return a backend's sentence as it stands in a report: with a capital, without its full stop."""
+    return text[:1].upper() + text[1:].rstrip(".")

@@ -91,11 +91,15 @@ class Design(Part):
 
 
 class ServerSpec(Part):
-    """What the user adds to the start of every server: words of its command, variables, patience."""
+    """What the user adds to the start of every server: words of its command, variables, patience.
+
+    `silence_s`: how long an answer may bring nothing before its request has failed.
+    """
 
     flags: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     start_timeout_s: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 600.0
+    silence_s: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = 600.0
 
 
 class LoadSpec(Part):

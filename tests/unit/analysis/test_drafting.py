@@ -8,7 +8,17 @@ from dflash_bench.analysis.cells import analyse
 from dflash_bench.analysis.frames import read_tables
 from dflash_bench.analysis.identities import broken_records
 from dflash_bench.records.schema import Acceptance
-from tests.unit.analysis.recording import CELL, Record, answer, plan, recording, spec, steps, visit
+from tests.unit.analysis.recording import (
+    CELL,
+    Record,
+    answer,
+    failure,
+    plan,
+    recording,
+    spec,
+    steps,
+    visit,
+)
 
 
 def told(**fields: Any) -> dict[str, Any]:
@@ -93,6 +103,36 @@ def test_a_backend_that_tells_nothing_has_no_tau() -> None:
     assert entry["acceptance_length"]["value"] is None
     assert entry["break_even_tau"]["value"] is None
     assert entry["speedup"]["value"] is not None
+
+
+def test_counters_go_before_the_part_of_the_requests_that_tells() -> None:
+    silent = answer("p1", steps(0, 0, 0, 0, drafted=0)) | {"steps": None}
+    requests = [summed("p0", accepted=6, passes=2, histogram=(0, 0, 0, 2)), silent]
+    counters = told(steps=6, drafted=18, accepted=6, accepted_per_position=(4, 2, 0))
+    entry = entry_of(baseline(1), visit("dflash-b4", 1, requests, acceptance=counters))
+    assert entry["acceptance_length"]["value"] == pytest.approx(12 / 6)
+    assert (entry["verify_steps"], entry["drafted_tokens"], entry["accepted_tokens"]) == (6, 18, 6)
+    assert entry["accepted_histogram"] == [2, 2, 2, 0]
+
+
+def test_what_a_failed_request_cost_the_counters_nobody_knows() -> None:
+    silent = answer("p0", steps(0, 0, 0, 0, drafted=0)) | {"steps": None}
+    counters = told(steps=10, drafted=30, accepted=2, accepted_per_position=(2, 0, 0))
+    visits = visit("dflash-b4", 1, [silent, failure("p1")], acceptance=counters)
+    entry = entry_of(baseline(1), visits)
+    assert entry["acceptance_length"]["value"] is None
+    assert entry["verify_steps"] is None
+    assert entry["accepted_histogram"] == []
+
+
+def test_what_is_counted_per_visit_is_summed() -> None:
+    one = [answer("p0", steps(1, 1))]
+    visits = [
+        visit("dflash-b4", number, one, backend={"preemptions": lost, "version": f"v{number}"})
+        for number, lost in ((1, 5), (2, 0))
+    ]
+    entry = entry_of(baseline(1), *visits)
+    assert entry["backend"] == {"preemptions": 5, "version": "v2"}
 
 
 def test_sums_that_do_not_add_up_are_a_broken_record() -> None:

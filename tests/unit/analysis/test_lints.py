@@ -64,4 +64,21 @@ def test_other_settings_than_the_baselines_are_noted_where_both_tell_them() -> N
 def test_what_a_build_is_known_to_do_wrong_is_said_with_the_figures() -> None:
     (lint,) = lints(sample(ONE, backend={"defects": ["it norms by the first layer"]}), CLEAN)
     assert (lint["code"], lint["severity"]) == ("DFB205", "warning")
-    assert lint["message"] == "it norms by the first layer."
+    assert lint["message"] == "It norms by the first layer."
+
+
+def test_a_server_that_is_not_its_arm_is_no_measurement() -> None:
+    (lint,) = lints(sample(ONE, backend={"invalid": ["arm ar is plain, and it speculates"]}), CLEAN)
+    assert (lint["code"], lint["severity"]) == ("DFB206", "invalid")
+
+
+def test_tau_of_some_requests_says_so() -> None:
+    silent = answer("p1", steps(0)) | {"steps": None}
+    (lint,) = lints(sample(ONE, silent), CLEAN)
+    assert lint["code"] == "DFB207"
+    assert lint["message"].startswith("Tau is of 1 of 2 requests")
+
+
+def test_a_cache_that_only_counters_tell_of_is_seen() -> None:
+    (lint,) = lints(sample(ONE, backend={"cached_prompt_tokens": 7}), CLEAN)
+    assert (lint["code"], lint["message"][:15]) == ("DFB203", "7 prompt tokens")
