@@ -63,7 +63,7 @@ def starts(plan: Plan, seed: int) -> Iterator[Visit]:
                             arm=arm,
                             round=number,
                             role=role,
-                            start=f"r{number}/{arm}" + (f".{group}" if group else ""),
+                            start=f"r{number}/{arm}" + (f"/{group}" if group else ""),
                         )
     yield control("last")
 

@@ -63,9 +63,7 @@ class OneAtATime:
             shared = list(takewhile(lambda later: later.start == visit.start, following))
             arm = self._plan.arms[visit.arm]
             log = _fresh(self._folder / LOGS, visit.start or visit.arm)
-            self._session = self._runner.open(
-                arm, _opening(self._plan, self._questions, shared, log)
-            )
+            self._session = self._runner.open(arm, self._opening(visit, log))
             self._start = visit.start
             self._warm_up(self._session, shared)
         return self._session
@@ -76,15 +74,31 @@ class OneAtATime:
         if session is not None:
             session.close()
 
+    def _opening(self, visit: Visit, log: Path) -> Opening:
+        """Return the limits of a start: the same for every arm and every round, whatever is left of the run."""
+        precision = self._plan.cells[visit.cell].target_quantization
+        alike = [
+            other
+            for other in self._plan.visits
+            if self._plan.cells[other.cell].target_quantization == precision
+        ]
+        return _opening(self._plan, self._questions, alike, log)
+
     def _warm_up(self, session: Session, visits: Sequence[Visit]) -> None:
-        """Ask once at each batch size: graphs are captured and kernels compiled per batch."""
-        for visit in {self._plan.cells[visit.cell].batch_size: visit for visit in visits}.values():
-            _ask_for_nothing(session, self._questions.warm_up(visit))
+        """Ask once at each batch size and temperature: graphs are captured and kernels compiled for them."""
+        kinds = {}
+        for visit in visits:
+            cell = self._plan.cells[visit.cell]
+            kinds[cell.batch_size, cell.temperature] = visit
+        for (_, temperature), visit in kinds.items():
+            _ask_for_nothing(session, self._questions.warm_up(visit), temperature)
 
 
-def _ask_for_nothing(session: Session, requests: Sequence[Request]) -> None:
+def _ask_for_nothing(
+    session: Session, requests: Sequence[Request], temperature: float = 0.0
+) -> None:
     """Ask what is not recorded. A failed answer is the measured visits' to tell."""
-    for _ in session.run(requests, Load(batch_size=max(1, len(requests)))):
+    for _ in session.run(requests, Load(max(1, len(requests)), temperature)):
         pass
 
 

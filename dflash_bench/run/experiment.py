@@ -116,11 +116,12 @@ def _make_visits(
             observer.says(f"{folder / FILE}: {len(ended)} of {len(plan.visits)} visits are there.")
         observer.begins(left, {visit.id: len(questions.of(visit)) for visit in left})
         for number, visit in enumerate(left):
+            session = arms.session(visit, left[number:])
             time.sleep(design.cooldown_s if number else 0.0)
             make_visit(
                 visit,
                 attempts[visit.id] + 1,
-                arms.session(visit, left[number:]),
+                session,
                 questions,
                 writer,
                 observer,

@@ -36,6 +36,7 @@ STATE = {
     "num_speculative_tokens": "drafts of a step, as it says",
     "log": "the name of its log, in the results folder's logs/",
     "defects": "sentences: what this build is known to do wrong with this arm",
+    "invalid": "sentences: what makes the visit no measurement of its arm",
     "complaints": "sentences: counters that other traffic moved or that were reset, and the like",
 }
 """Keys of `Totals.backend`, once per visit; one that a backend cannot tell is missing."""

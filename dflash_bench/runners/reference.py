@@ -34,6 +34,12 @@ def make(spec: Spec, recipe: "Recipe | None" = None) -> "ReferenceRunner":
     """Return the runner; an arm that its method cannot be is refused."""
     from dflash_bench.engine.registry import check, methods
 
+    for key in ("base_url", "server"):
+        if key in spec.model_fields_set and getattr(spec, key) is not None:
+            raise ConfigError(
+                f"{key}: is for servers; the reference engine runs in this process.",
+                remedy="Remove it, or choose another runner.",
+            )
     for name, arm in spec.arms.items():
         if arm.method not in methods():
             raise ConfigError(

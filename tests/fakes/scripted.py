@@ -53,6 +53,7 @@ class Scripted:
     def __init__(self, spec: Spec) -> None:
         self.target = spec.target
         self.opened: list[str] = []
+        self.openings: list[Opening | None] = []
         self.open_now = 0
         if self.target == "server":
             self.nesting, self.couples_noise = "start", False
@@ -74,6 +75,7 @@ class Scripted:
 
     def open(self, arm: PlannedArm, opening: Opening | None = None) -> "ScriptedSession":
         self.opened.append(arm.name)
+        self.openings.append(opening)
         self.open_now += 1
         return ScriptedSession(arm, self)
 

@@ -166,3 +166,10 @@ def test_an_option_overrides_its_key_and_is_held_to_the_same_rules(tmp_path: Pat
     assert not told.server.model_fields_set
     with pytest.raises(ConfigError, match=r"on the command line: base_url: .* found 'localhost'"):
         overridden(spec, {"base_url": "localhost"})
+
+
+def test_how_requests_arrive_needs_a_rate_at_which_they_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"load: .* add sweep\.request_rate"):
+        load_spec(write_spec(tmp_path, load={"burstiness": 0.5}))
+    sweep = {"request_rate": [2.0]}
+    assert load_spec(write_spec(tmp_path, load={"burstiness": 0.5}, sweep=sweep))

@@ -66,6 +66,29 @@ def test_a_run_that_was_broken_off_starts_only_what_is_left(tmp_path: Path) -> N
     assert len(runner.opened) == 2
 
 
+def test_every_start_gets_the_same_limits_also_those_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    made, runner = served(tmp_path, sweep={"block_size": [4], "batch_size": [1, 4]})
+    run(made, Silent())
+    limits = {
+        (opening.batch_size, opening.positions)
+        for opening in runner.openings
+        if opening is not None
+    }
+    assert len(limits) == 1
+    assert next(iter(limits))[0] == 4
+    records = made.folder / "records.jsonl"
+    lines = records.read_text().splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if '"kind":"visit_end"' in line]
+    records.write_text("".join(lines[: ends[-2] + 1]))  # what is left asks at batch 1
+    again, runner = served(tmp_path, sweep={"block_size": [4], "batch_size": [1, 4]})
+    run(again, Silent(), resume=True)
+    assert {
+        (opening.batch_size, opening.positions)
+        for opening in runner.openings
+        if opening is not None
+    } == limits
+
+
 def test_every_arm_of_a_round_gets_the_same_arrivals(tmp_path: Path) -> None:
     from dflash_bench.run.prepare import prepare
     from dflash_bench.run.questions import Questions

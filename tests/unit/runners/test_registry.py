@@ -31,3 +31,13 @@ def test_a_method_without_its_drafter_is_refused(tmp_path: Path) -> None:
     arms = {"ar": {"method": "ar"}, "fast": {"method": "dflash"}}
     with pytest.raises(ConfigError, match=r"arms\.fast\.draft: is missing"):
         make_runner(load_spec(write_spec(tmp_path, runner="reference", arms=arms)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("base_url", "http://127.0.0.1:1"), ("server", {"flags": ["--x"]})]
+)
+def test_our_own_engine_is_no_server(tmp_path: Path, key: str, value: object) -> None:
+    arms = {"ar": {"method": "ar"}, "fast": {"method": "dflash", "draft": "lab"}}
+    path = write_spec(tmp_path, runner="reference", arms=arms, **{key: value})
+    with pytest.raises(ConfigError, match=f"{key}: is for servers"):
+        make_runner(load_spec(path))
