@@ -149,7 +149,7 @@ class Spec(Part):
             raise ValueError("workloads: name at least one, such as [sample-math]")
         if len(set(self.workloads)) != len(self.workloads):
             raise ValueError(f"workloads: one stands twice in {list(self.workloads)}")
-        if "load" in self.model_fields_set and self.sweep.request_rate == (None,):
+        if self.load != LoadSpec() and self.sweep.request_rate == (None,):
             raise ValueError(
                 "load: says how requests arrive in an open loop; add sweep.request_rate"
             )
