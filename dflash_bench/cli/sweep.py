@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Print cells, arms and order; load and run nothing.")
 @click.option("--prompts", type=click.IntRange(min=1), help="Override design.prompts.")
-@click.option("--base-url", help="Ask the server that runs at this address; start none.")
+@click.option(
+    "--base-url",
+    multiple=True,
+    metavar="[ARM=]URL",
+    help="Ask the server that runs at URL, for ARM or for all arms without one; start none.",
+)
 @click.option(
     "--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
@@ -33,7 +38,7 @@ def command(
     resume: bool,
     dry_run: bool,
     prompts: int | None,
-    base_url: str | None,
+    base_url: tuple[str, ...],
     style: str,
 ) -> int:
     """Measure every arm in every cell of CONFIG, a YAML file, and report.
@@ -46,8 +51,7 @@ def command(
     from dflash_bench.runners.registry import make_runner
     from dflash_bench.spec import load_spec, overridden
 
-    told = {"design.prompts": prompts, "base_url": base_url}
-    spec = overridden(load_spec(config), told)
+    spec = overridden(load_spec(config), {"design.prompts": prompts, **_addresses(base_url)})
     runner = make_runner(spec)
     plan = make_plan(spec, runner.refusal, runner.nesting, runner.couples_noise)
     folder = output or Path(spec.output or Path("results") / spec.name)
@@ -58,6 +62,16 @@ def command(
     experiment = Experiment(spec, plan, runner, folder, config, tuple(sys.argv[1:]))
     _run(experiment, resume)
     return _report(folder, style)
+
+
+def _addresses(told: tuple[str, ...]) -> dict[str, str]:
+    """Return the keys of a spec that `--base-url` sets: `ARM=URL` is that arm's, a bare URL everybody's."""
+    found = {}
+    for text in told:
+        arm, named, url = text.partition("=")
+        is_named = bool(named) and "/" not in arm
+        found[f"arms.{arm}.base_url" if is_named else "base_url"] = url if is_named else text
+    return found
 
 
 def _run(experiment: "Experiment", resume: bool) -> None:

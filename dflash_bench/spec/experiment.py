@@ -185,6 +185,11 @@ def overridden(spec: Spec, told: Mapping[str, Any]) -> Spec:
             *parts, last = key.split(".")
             place = content
             for part in parts:
+                if key.startswith("arms.") and part not in ("arms", *spec.arms):
+                    raise ConfigError(
+                        f"on the command line: there is no arm '{part}'.",
+                        remedy=did_you_mean(part, spec.arms),
+                    )
                 place = place.setdefault(part, {})
             place[last] = value
     try:

@@ -166,6 +166,10 @@ def test_an_option_overrides_its_key_and_is_held_to_the_same_rules(tmp_path: Pat
     assert not told.server.model_fields_set
     with pytest.raises(ConfigError, match=r"on the command line: base_url: .* found 'localhost'"):
         overridden(spec, {"base_url": "localhost"})
+    url = "http://127.0.0.1:2"
+    assert overridden(spec, {"arms.dflash.base_url": url}).arms["dflash"].base_url == url
+    with pytest.raises(ConfigError, match="there is no arm 'dflsh'"):
+        overridden(spec, {"arms.dflsh.base_url": url})
 
 
 def test_how_requests_arrive_needs_a_rate_at_which_they_do(tmp_path: Path) -> None:
