@@ -37,6 +37,15 @@ def test_a_late_client_is_told_with_what_it_is_late_against() -> None:
     assert "2500.0 ms" in lint["message"]
 
 
+def test_a_hiccup_in_one_visit_of_three_is_no_bound_client() -> None:
+    lines = [
+        line
+        for number, lag in ((1, 0.75), (2, 0.001), (3, 0.001))
+        for line in visit("dflash-b4", number, [ONE], **client(lag, 0.1))
+    ]
+    assert codes(read_tables(lines).samples()[CELL, "dflash-b4"]) == []
+
+
 def test_a_busy_client_is_told() -> None:
     assert codes(sample(ONE, **client(0.0, 0.95))) == ["DFB201"]
 
