@@ -59,9 +59,9 @@ def _client(sample: Sample) -> Iterator[Lint]:
     yield Lint(
         code="DFB201",
         severity="warning",
-        message=f"The load client may be the bottleneck, in {bound.sum()} of {len(bound)} visits: its event loop ran up to"
-        f" {1e3 * lags.max():.1f} ms late (p99) and took {100 * busy.max():.0f} % of a core, where a median answer takes"
-        f" {1e3 * answer:.1f} ms.",
+        message=f"The load client may be the bottleneck, in {bound.sum()} of {len(bound)} visits: its event loop ran"
+        f" up to {1e3 * lags.max():.1f} ms late (p99) and took {100 * busy.max():.0f} % of a core, where a median"
+        f" answer takes {1e3 * answer:.1f} ms.",
         remedy="Free a core for the client, or lower sweep.batch_size.",
     )
 
