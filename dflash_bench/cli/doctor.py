@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 def command(style: str) -> None:
     """Say what this machine is, which backends are ready on it, and what is missing for the others.
 
-    Behind each method stands how we verified it: live (it ran here), recorded (on texts of a real server), from source
-    (read only). Below a backend that is not ready stands the command that makes it so. Nothing is installed or started.
+    Before its methods stands how we verified them: live (they ran), recorded (on texts of a real server), from source
+    (read only); what ran on a CPU is live there alone. What a backend needs beside its packages cannot be looked up, so
+    it is named. Below a backend that is not ready stands the command that makes it so. Nothing is installed or started.
     """
     from dataclasses import asdict
 
     from dflash_bench.runners.diagnosis import diagnoses
+    from dflash_bench.runners.machine import variants
 
-    facts, found = _machine(), diagnoses()
+    facts = _machine()
+    found = diagnoses(None if facts["gpus"] is None else variants(has_gpu=bool(facts["gpus"])))
     if style == "json":
         backends = [asdict(entry) for entry in found]
         click.echo(json.dumps({"machine": facts, "backends": backends}, indent=1))
@@ -91,8 +94,13 @@ def _text(found: "Diagnosis") -> str:
     for method, verified in found.methods.items():
         by_verified.setdefault(verified, []).append(method)
     lines += [f"  {verified}: {', '.join(names)}" for verified, names in by_verified.items()]
-    if found.lacks:
-        lines.append(f"  {'needs' if found.status == 'ready' else 'lacks'}: {found.lacks}")
+    told = {
+        f"not in variant {found.variant}": ", ".join(found.without),
+        "lacks": found.lacks,
+        "needs": found.needs,
+        "note": found.note,
+    }
+    lines += [f"  {word}: {text}" for word, text in told.items() if text]
     if found.fix:
         lines.append(f"  -> {found.fix}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dflash_bench.records.secrets import hidden_words
 from dflash_bench.spec import LOSSY_RULES
 
 
@@ -39,22 +40,27 @@ def plan_text(plan: dict[str, Any]) -> str:
 
 
 def _arm(arm: dict[str, Any]) -> str:
-    name = f"{arm['name']}: method {arm['method']}"
-    if arm["method"] == "ar":
-        return name
-    block = (
-        f"block_size {arm['block_size']}, num_draft_tokens {arm['num_draft_tokens']}"
-        if arm["block_size"]
-        else "block_size is the method's own"
-    )
-    draft = [f"draft {arm['draft']}"] if arm["draft"] else []
-    settings = [f"{key} {_text(value)}" for key, value in arm["settings"].items()]
-    lossy = " (LOSSY)" if arm["verify"] in LOSSY_RULES else ""
-    return ", ".join([name, *draft, block, *settings, f"verify {arm['verify']}{lossy}"])
+    parts = [f"{arm['name']}: method {arm['method']}"]
+    if arm["draft"]:
+        parts.append(f"draft {arm['draft']}")
+    if arm["block_size"]:
+        parts.append(f"block_size {arm['block_size']}, num_draft_tokens {arm['num_draft_tokens']}")
+    elif arm["method"] != "ar":
+        parts.append("block_size is the method's own")
+    settings = {**arm["settings"], "flags": hidden_words(arm["settings"].get("flags", ()))}
+    parts += [f"{key} {_text(value)}" for key, value in settings.items() if value]
+    if arm["verify"] is not None:
+        lossy = " (LOSSY)" if arm["verify"] in LOSSY_RULES else ""
+        parts.append(f"verify {arm['verify']}{lossy}")
+    if arm["base_url"] is not None:
+        parts.append(f"base_url {arm['base_url']}")
+    return ", ".join(parts)
 
 
 def _text(value: Any) -> str:
-    """Return a setting as it is read aloud: a tree as `top_k 4 depth 3`, its unset parts left out."""
+    """Return a setting as it is read aloud: a tree as `top_k 4 depth 3`, its unset parts left out; flags as words."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
     if not isinstance(value, dict):
         return str(value)
     return " ".join(f"{key} {part}" for key, part in value.items() if part is not None) or "default"

@@ -2,13 +2,16 @@
 
 `HOME/envs/NAME` is a virtual environment made from the recipe's `install`. A marker is written first and `env.json`
 last, so that a half-made environment is never taken for a whole one; a folder that we did not make is never deleted.
+Who makes or removes one holds a lock on `HOME/envs/.NAME.lock`, which the system frees when its holder is gone.
 """
 
+import fcntl
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +21,11 @@ from dflash_bench.runners import machine
 from dflash_bench.runners.install import Installer, interpreter
 from dflash_bench.runners.launch import Value
 from dflash_bench.runners.recipe import NAME, Install, Recipe
+from dflash_bench.spec import Spec
 
 MARKER = ".dflash-bench-env"
+# What a kind of machine is called as `device`, where it has one name there.
+_DEVICES = {"cpu": "cpu", "cuda": "cuda", "metal": "metal"}
 FACTS = "env.json"
 Say = Callable[[str], None]
 
@@ -129,8 +135,25 @@ def values(recipe: Recipe) -> dict[str, Value]:
     return {"python": found.python, "env": found.folder}
 
 
-def choose_variant(recipe: Recipe, wanted: str = "auto") -> str:
-    """Return the variant to install: `wanted`, or by "auto" the best that this machine is and the recipe has."""
+def check_device_of(spec: Spec, variant: str | None) -> None:
+    """Raise ConfigError where the spec's device is not what `variant` of an environment runs on.
+
+    A server does not read `device`, so that the manifest would name a machine that measured nothing.
+    """
+    wanted = _DEVICES.get(variant or "")
+    if wanted is not None and spec.device.partition(":")[0] != wanted:
+        raise ConfigError(
+            f"device: is {spec.device}, and the environment of {spec.runner} is the variant {variant}.",
+            remedy=f"Set device: {wanted}, or make another environment with `dflash-bench env create"
+            f" {spec.runner} --force --variant ...`.",
+        )
+
+
+def choose_variant(recipe: Recipe, wanted: str = "auto", here: Sequence[str] | None = None) -> str:
+    """Return the variant to install: `wanted`, or by "auto" the best that this machine is and the recipe has.
+
+    `here` are the kinds that this machine is (`machine.variants`); None asks for them.
+    """
     known = _install(recipe).variants
     if wanted != "auto":
         if wanted not in known:
@@ -139,14 +162,15 @@ def choose_variant(recipe: Recipe, wanted: str = "auto") -> str:
                 remedy=did_you_mean(wanted, known),
             )
         return wanted
-    fitting = [variant for variant in machine.variants() if variant in known]
+    here = machine.variants() if here is None else here
+    fitting = [variant for variant in here if variant in known]
     if fitting:
         return fitting[0]
     if len(known) == 1 and not set(known) <= {"cuda", "cpu", "metal"}:
         return next(iter(known))
     raise ConfigError(
         f"recipe {recipe.reference}: none of its variants ({', '.join(known)}) is for this machine"
-        f" ({', '.join(machine.variants())}).",
+        f" ({', '.join(here)}).",
         remedy="Run it where it belongs, or force one with --variant.",
     )
 
@@ -157,8 +181,14 @@ def create(
     """Install `recipe`; a whole environment that fits is kept unless `force`, a half-made one is begun afresh.
 
     Raises ConfigError for a folder that is not ours or an environment of other packages, InfrastructureError
-    with the end of the log where a step fails.
+    with the end of the log where a step fails. While another process makes it, this one waits.
     """
+    _install(recipe)
+    with _alone(recipe.name, say):
+        return _create(recipe, variant, force, say)
+
+
+def _create(recipe: Recipe, variant: str, force: bool, say: Say) -> Environment:
     install, folder = _install(recipe), folder_of(recipe.name)
     chosen = choose_variant(recipe, variant)
     found = find(recipe.name)
@@ -185,7 +215,10 @@ def create(
 
 
 def remove(name: str) -> Path:
-    """Delete the environment `name`, whole or half-made, and return where it was; refuse a folder that is not ours."""
+    """Delete the environment `name`, whole or half-made, and return where it was.
+
+    Raises ConfigError for a folder that is not ours, and for an environment that is being made.
+    """
     folder = folder_of(name)
     if re.fullmatch(NAME, name) is None or not folder.is_dir():
         raise ConfigError(
@@ -194,8 +227,28 @@ def remove(name: str) -> Path:
             if listed()
             else "`dflash-bench env list` shows all.",
         )
-    _delete(folder)
+    with _alone(name, None):
+        _delete(folder)
     return folder
+
+
+@contextmanager
+def _alone(name: str, say: Say | None) -> Iterator[None]:
+    """Hold the lock of the environment `name`; wait for its holder after a word by `say`, or without one refuse."""
+    path = home() / "envs" / f".{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if say is None:
+                raise ConfigError(
+                    f"the environment {name} is being made or removed by another process.",
+                    remedy="Wait until that is done.",
+                ) from None
+            say(f"waiting for another process that makes or removes {folder_of(name)}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _other(found: Environment, wanted: str, chosen: str) -> str | None:

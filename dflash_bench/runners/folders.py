@@ -1,6 +1,5 @@
 """Where the models of a server are, for a server that we start and for one that runs elsewhere already."""
 
-import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import get_args
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.records.machine import sha256_files
+from dflash_bench.runners.model_config import max_positions as max_positions
 
 
 def require(*packages: str) -> None:
@@ -15,7 +15,7 @@ def require(*packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise ConfigError(
-                f"Asking a server needs {package}, which is not installed.",
+                f"Runners of backends need {package} beside dflash-bench, and it is not installed.",
                 remedy="Install it with: pip install 'dflash-bench[servers]'",
             )
 
@@ -46,18 +46,6 @@ def model_folder(place: str | Path, weights: bool) -> Path:
             f"target: there is no folder {place}, and the hub did not give a tokenizer of that name: {reason}",
             remedy="Name a local folder with the target's tokenizer and config.json.",
         ) from error
-
-
-def max_positions(folder: Path) -> int | None:
-    """Return `max_position_embeddings` of the config.json in `folder`, None where it does not say."""
-    try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    for part in (told, told.get("text_config") or {}):
-        if isinstance(part.get("max_position_embeddings"), int):
-            return int(part["max_position_embeddings"])
-    return None
 
 
 def hashes(folder: Path) -> Mapping[str, str]:

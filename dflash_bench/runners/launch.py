@@ -15,11 +15,14 @@ from dflash_bench.assets import PACKAGE
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import PlannedArm
 from dflash_bench.runners.recipe import Argv, Recipe, Start
+from dflash_bench.spec import Arm
 
 Value = str | int | float | Path | None
 Values = Mapping[str, Value]
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+# What an arm may say in one word. One that is not set is known all the same: it has no value.
+SETTINGS = set(Arm.model_fields) - {"verify", "tree", "options", "flags", "base_url"}
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,17 @@ def paths(recipe: Recipe) -> dict[str, Value]:
 
 
 def arm_values(arm: PlannedArm) -> dict[str, Value]:
-    """Return the placeholders of an arm: its lengths, its drafter, its plain settings and its options as JSON."""
+    """Return the placeholders of an arm: its lengths, its drafter, its options as JSON, and every plain setting.
+
+    What it does not set is None.
+    """
     plain = {
         name: json.dumps(value) if isinstance(value, bool) else value
         for name, value in arm.settings.items()
         if isinstance(value, str | int | float)
     }
     return {
+        **dict.fromkeys(SETTINGS),
         **plain,
         "method": arm.method,
         "draft": arm.draft,
@@ -149,12 +156,18 @@ def launch(
     ]
     if argv[:1] == ["python"] and (python := known.get("python")) is not None:
         argv[0] = str(python)
-    settings = {**start.env, **(extra.env if extra else {})}
-    filled = {
+    return Launch((*argv, *flags), {**variables(recipe, variant, known), **(env or {})})
+
+
+def variables(recipe: Recipe, variant: str | None, values: Values) -> dict[str, str]:
+    """Return the environment variables of the recipe's `start`, its variant's over its own, with `values`."""
+    start = _start(recipe)
+    extra = start.variants.get(variant) if variant else None
+    known = {**paths(recipe), **values}
+    return {
         name: fill_text(text, known, f"recipe {recipe.reference}: start.env.{name}")
-        for name, text in settings.items()
+        for name, text in {**start.env, **(extra.env if extra else {})}.items()
     }
-    return Launch((*argv, *flags), {**filled, **(env or {})})
 
 
 def _start(recipe: Recipe) -> Start:

@@ -83,12 +83,12 @@ def parse(table: str) -> list[Gpu]:
     return found
 
 
-def variants() -> list[str]:
-    """Return the kinds of machine that this one is, best first: cuda, metal, cpu."""
+def variants(has_gpu: bool | None = None) -> list[str]:
+    """Return the kinds of machine that this one is, best first: cuda, metal, cpu; None asks the driver for a GPU."""
     found = ["cpu"]
     if sys.platform == "darwin" and platform.machine() == "arm64":
         found.insert(0, "metal")
-    if gpus():
+    if bool(gpus()) if has_gpu is None else has_gpu:
         found.insert(0, "cuda")
     return found
 

@@ -48,7 +48,9 @@ class MlxRunner(WorkerRunner):
         if unknown:
             raise ConfigError(
                 f"arms.{name}.options.{min(unknown)}: is not an option of this loop.",
-                remedy=did_you_mean(min(unknown), known),
+                remedy=did_you_mean(min(unknown), known)
+                if known
+                else "Remove it: this loop has no options.",
             )
         if arm.matched == "dflash":
             self._drafter(name)

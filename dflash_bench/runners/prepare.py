@@ -17,7 +17,7 @@ from typing import Any
 from dflash_bench.errors import InfrastructureError
 from dflash_bench.records.machine import sha256_files
 from dflash_bench.runners import environments
-from dflash_bench.runners.launch import Value, Values, fill, fill_text, names, paths
+from dflash_bench.runners.launch import Value, Values, fill, fill_text, names, paths, variables
 from dflash_bench.runners.recipe import Preparation, Recipe
 from dflash_bench.runners.server.process import environment, log_tail
 
@@ -41,7 +41,7 @@ def prepare(recipe: Recipe, values: Values, log_path: Path) -> list[Path]:
     known = {**paths(recipe), **values}
     made = []
     for number, step in enumerate(recipe.start.prepare if recipe.start else ()):
-        if any(known.get(name, "") is None for name in _needs(step)):
+        if any(known.get(name, "") is None for name in needs(step)):
             continue
         where = f"recipe {recipe.reference}: start.prepare.{number}"
         link = Path(fill_text(step.makes, known, f"{where}.makes"))
@@ -50,7 +50,8 @@ def prepare(recipe: Recipe, values: Values, log_path: Path) -> list[Path]:
         if not file.exists():
             part = file.with_name(f"part-{os.getpid()}-{file.name}")
             argv = fill(step.command, {**known, "output": part}, f"{where}.command")
-            _make(argv, part, file, recipe, log_path)
+            env = variables(recipe, environments.variant_of(recipe), known)
+            _make(argv, env, part, file, recipe, log_path)
         _link(link, file)
         made.append(link)
     return made
@@ -61,21 +62,27 @@ def _origin(recipe: Recipe, step: Preparation, known: dict[str, Value], where: s
     models: dict[str, Value] = {
         role: _key(_hashes(Path(str(known[role]))))
         for role in ("target", "draft")
-        if role in _needs(step)
+        if role in needs(step)
     }
     argv = fill(step.command, {**known, **models, "output": "output"}, where)
     scripts = [_hash(Path(word)) for word in argv if Path(word).is_file()]
     return _key(argv, scripts, _installed(recipe))
 
 
-def _make(argv: tuple[str, ...], part: Path, wanted: Path, recipe: Recipe, log_path: Path) -> None:
+def _make(
+    argv: tuple[str, ...],
+    env: dict[str, str],
+    part: Path,
+    wanted: Path,
+    recipe: Recipe,
+    log_path: Path,
+) -> None:
     wanted.parent.mkdir(parents=True, exist_ok=True)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     venv = environments.required(recipe).folder if recipe.environment else None
     program = str(venv / "bin" / "python") if venv and argv[0] == "python" else argv[0]
-    settings = recipe.start.env if recipe.start else {}
     try:
-        code = _run([program, *argv[1:]], environment(settings, venv), log_path)
+        code = _run([program, *argv[1:]], environment(env, venv), log_path)
         if code == 0 and part.exists():
             part.replace(wanted)
             return
@@ -110,7 +117,8 @@ def _link(link: Path, file: Path) -> None:
         part.replace(link)
 
 
-def _needs(step: Preparation) -> set[str]:
+def needs(step: Preparation) -> set[str]:
+    """Return the placeholders without which `step` is left out."""
     words = [step.makes]
     for word in step.command:
         words += [word] if isinstance(word, str) else []

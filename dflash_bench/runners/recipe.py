@@ -80,8 +80,9 @@ class Install(Part):
 
 
 class Extra(Part):
-    """What one variant adds to every start."""
+    """What one variant adds to every start, and the methods that it is `without`."""
 
+    without: tuple[str, ...] = ()
     flags: Argv = ()
     env: Variables = Field(default_factory=dict)
 
@@ -221,10 +222,14 @@ class Recipe(Part):
                     raise ValueError(
                         f"start.{key}: '{method}' is not in methods, which says how each was verified"
                     )
-        if self.environment is not None:
-            for variant in self.start.variants:
-                if variant not in self.environment.variants:
-                    raise ValueError(f"start.variants: '{variant}' is not one of install.variants")
+        for variant, extra in self.start.variants.items():
+            if self.environment is not None and variant not in self.environment.variants:
+                raise ValueError(f"start.variants: '{variant}' is not one of install.variants")
+            for method in extra.without:
+                if method not in self.methods:
+                    raise ValueError(
+                        f"start.variants.{variant}.without: '{method}' is not in methods"
+                    )
         if self.flush is not None and self.flush.ok is not None:
             try:
                 re.compile(self.flush.ok)

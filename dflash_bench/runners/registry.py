@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 
 from dflash_bench.assets import is_path, names
 from dflash_bench.errors import ConfigError, did_you_mean
@@ -30,18 +31,24 @@ def make_runner(spec: Spec) -> Runner:
             f"runner: there is no runner '{spec.runner}'.", remedy=did_you_mean(spec.runner, known)
         )
     recipe = load_recipe(spec.runner)
-    module = import_module(f"dflash_bench.runners.{_module(recipe)}")
-    runner: Runner = module.make(spec, recipe)
+    runner: Runner = _module(recipe).make(spec, recipe)
     return runner
 
 
-def _module(recipe: Recipe) -> str:
+def _module(recipe: Recipe) -> ModuleType:
     """Return the file that drives a recipe: a server that needs no Python of its own is an OpenAI server."""
-    if recipe.kind == "openai":
-        return "openai"
-    if not recipe.name.isidentifier() or find_spec(f"dflash_bench.runners.{recipe.name}") is None:
+    name = "openai" if recipe.kind == "openai" else recipe.name
+    place = f"dflash_bench.runners.{name}"
+    # Not every file there is a runner: `name: base` would find one too.
+    module = import_module(place) if name.isidentifier() and find_spec(place) else None
+    if module is None or not hasattr(module, "make"):
         raise ConfigError(
-            f"{recipe.path}: kind {recipe.kind} needs dflash_bench/runners/{recipe.name}.py, which does not exist.",
+            f"{recipe.path}: kind {recipe.kind} needs a runner dflash_bench/runners/{recipe.name}.py; there is none.",
             remedy="Take the name of a runner of ours, or `kind: openai` for a server that a recipe alone describes.",
         )
-    return recipe.name
+    if recipe.name in names("runners") and (ours := load_recipe(recipe.name)).kind != recipe.kind:
+        raise ConfigError(
+            f"{recipe.path}: kind is {recipe.kind}, and the runner {recipe.name} drives kind {ours.kind}.",
+            remedy=f"Write kind: {ours.kind}, or give the recipe another name.",
+        )
+    return module

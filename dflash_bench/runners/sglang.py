@@ -4,7 +4,7 @@ An arm becomes flags (`sglang_drafting.py`); every arm gets the same limits, sin
 when it speculates. What it says of itself at `/server_info` becomes the facts of a visit (`sglang_facts.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +14,10 @@ from dflash_bench.runners import environments
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.launch import Launch, Value
 from dflash_bench.runners.recipe import Recipe, load_recipe
+from dflash_bench.runners.refusals import address, blocks, check_blocks, check_found
 from dflash_bench.runners.server.runner import ServerRunner
-from dflash_bench.runners.sglang_drafting import (
-    REJECTS,
-    check_arm,
-    check_flags,
-    method_words,
-    shape,
-)
+from dflash_bench.runners.sglang_drafting import check_arm, check_flags, method_words, shape
 from dflash_bench.runners.sglang_facts import facts_of
-from dflash_bench.runners.vllm_drafting import block_size_of
 from dflash_bench.spec import Arm, Spec
 
 _SIMULATED = "SGLANG_SIMULATE_ACC_LEN"
@@ -41,34 +35,26 @@ class SglangRunner(ServerRunner):
 
     def __init__(self, spec: Spec, recipe: Recipe) -> None:
         super().__init__(spec, recipe)
+        check_found(spec)
         _check_env(spec.server.env)
         check_flags("server.flags", spec.server.flags)
         for name, arm in spec.arms.items():
-            if (arm.base_url or spec.base_url) is None:
-                check_arm(name, arm, _blocks_of(spec, arm))
+            if address(spec, arm) is None:
+                samples = any(temperature > 0 for temperature in spec.sweep.temperature)
+                check_arm(name, arm, _told_blocks(spec, arm), samples)
 
     def start(self) -> None:
         """Find what is needed; a block that a DFlash drafter was not trained for is refused."""
         super().start()
-        for name, arm in self.spec.arms.items():
-            folder = self._drafts.get((arm.method, arm.draft or ""))
-            trained = block_size_of(folder) if folder and arm.method == "dflash" else None
-            widest = max(_blocks_of(self.spec, arm), default=0)
-            if trained is not None and widest > trained:
-                # SGLang warns in its log, and drafts positions that the drafter never saw.
-                raise ConfigError(
-                    f"arms.{name}.block_size: {widest} is above the block size {trained} of {folder}.",
-                    remedy=f"Take at most {trained}.",
-                )
+        check_blocks(self.spec, self._drafts)
 
     def refuse(self, arm: PlannedArm, cell: Cell) -> str | None:
-        """Speculation is for GPUs, penalties are not exact under it, and few methods verify by rejection."""
+        """Speculation is for GPUs, and penalties are not exact under it."""
         if arm.method == "ar":
             return None
-        if self.base_url(arm) is None and self._variant() == "cpu":
-            if (
-                arm.method == "dflash"
-            ):  # ValueError of _handle_dflash in arg_groups/speculative_hook.py
+        if self.base_url(arm) is None and self._is_without(arm.method):
+            if arm.method == "dflash":
+                # ValueError of _handle_dflash in arg_groups/speculative_hook.py
                 return (
                     "method dflash: DFLASH speculative decoding is not supported by SGLang on a CPU"
                 )
@@ -80,8 +66,6 @@ class SglangRunner(ServerRunner):
                 "sampling: SGLang's penalties do not count the tokens of the block that is verified, so the texts would"
                 " not be those of plain decoding"
             )
-        if arm.verify == "reject" and cell.temperature > 0 and arm.method not in REJECTS:
-            return f"verify: SGLang verifies {arm.method} by the rule 'match' alone"
         return None
 
     def values(self, arm: PlannedArm, opening: Opening) -> Mapping[str, Value]:
@@ -96,22 +80,31 @@ class SglangRunner(ServerRunner):
     def command(self, arm: PlannedArm, opening: Opening, port: int) -> Launch:
         """Return the recipe's command with the arm's rule and options behind the method's flags."""
         words = super().command(arm, opening, port)
-        return replace(words, argv=(*words.argv, *method_words(arm)))
+        return replace(words, argv=(*words.argv, *method_words(arm, self._rejects(arm))))
 
     def config_facts(self, config: Any) -> dict[str, Any]:
         """Return the facts of a visit from `/server_info`."""
         return facts_of(config)
 
-    def _variant(self) -> str | None:
-        found = environments.environment_of(self.recipe)
-        return found.variant if found else None
+    def _rejects(self, arm: PlannedArm) -> bool:
+        """Tell whether the user, and not only the plan's label, wants `arm` verified by rejection."""
+        told = self.spec.arms.get(arm.name) or self.spec.arms.get(
+            arm.name.removesuffix(f"-b{arm.block_size}")
+        )
+        return told is not None and told.verify == "reject"
+
+    def _is_without(self, method: str) -> bool:
+        """Tell whether the variant that is installed lacks `method`."""
+        found, start = environments.environment_of(self.recipe), self.recipe.start
+        extra = start.variants.get(found.variant) if found and start else None
+        return extra is not None and method in extra.without
 
     def _kv_tokens(self, requests: int, opening: Opening) -> int | None:
         """Return the tokens that a cache must hold, the same in all arms: two blocks are kept ahead of each request."""
         if not opening.positions:
             return None
         widest = [
-            max(_blocks_of(self.spec, arm), default=_WIDEST_BLOCK)
+            max(_told_blocks(self.spec, arm), default=_WIDEST_BLOCK)
             for arm in self.spec.arms.values()
             if arm.method != "ar"
         ]
@@ -127,8 +120,6 @@ def _check_env(env: Mapping[str, str]) -> None:
         )
 
 
-def _blocks_of(spec: Spec, arm: Arm) -> Sequence[int]:
-    """Return the block sizes at which `arm` is planned; none where the backend chooses."""
-    if arm.method == "ar":
-        return ()
-    return (arm.block_size,) if arm.block_size else spec.sweep.block_size
+def _told_blocks(spec: Spec, arm: Arm) -> list[int]:
+    """Return the block sizes at which `arm` is planned; none where SGLang chooses."""
+    return [block for block in blocks(spec, arm) if block is not None]

@@ -35,8 +35,11 @@ _OURS = {
 _THRESHOLDS = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
 
 
-def check_arm(name: str, arm: Arm, blocks: Sequence[int]) -> None:
-    """Raise ConfigError for what SGLang has not, or what would change texts; `blocks`: the sizes the arm is run at."""
+def check_arm(name: str, arm: Arm, blocks: Sequence[int], samples: bool) -> None:
+    """Raise ConfigError for what SGLang has not, or what would change texts.
+
+    `blocks` are the sizes the arm is run at; it `samples` where a temperature is above 0, and rules differ.
+    """
     where = f"arms.{name}"
     for key in arm.settings:
         if key not in _settings(arm.method):
@@ -53,6 +56,11 @@ def check_arm(name: str, arm: Arm, blocks: Sequence[int]) -> None:
         raise ConfigError(
             f"{where}.verify: typical is not a rule of SGLang's.",
             remedy="Remove it; SGLang keeps the target's law.",
+        )
+    if arm.verify == "reject" and samples and arm.method not in REJECTS:
+        raise ConfigError(
+            f"{where}.verify: SGLang has no flag for 'reject' with {arm.method}; it verifies by a rule of its own.",
+            remedy="Remove it.",
         )
     if arm.tree is not None:
         _check_tree(where, arm.tree, blocks)
@@ -71,10 +79,13 @@ def shape(arm: PlannedArm) -> dict[str, Value]:
     }
 
 
-def method_words(arm: PlannedArm) -> tuple[str, ...]:
-    """Return the flags that an arm's rule and options are."""
+def method_words(arm: PlannedArm, rejects: bool) -> tuple[str, ...]:
+    """Return the flags that an arm's options are, and its rule where the user asked for rejection.
+
+    EAGLE-3 with a reduced vocabulary fails under that flag, so that it is nobody's default.
+    """
     words: list[str] = []
-    if arm.verify == "reject" and arm.method in REJECTS:
+    if rejects and arm.method in REJECTS:
         words.append("--speculative-use-rejection-sampling")
     for key, value in (arm.settings.get("options") or {}).items():
         flag = "--" + key.replace("_", "-")

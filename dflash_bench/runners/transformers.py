@@ -16,6 +16,25 @@ from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.spec import Arm, Spec
 
 IMPLEMENTATIONS = ("native", "upstream")
+# Words of `generate` that change how a model runs, and of assisted generation that change how it drafts. The lookup and
+# DFlash have none beside what an arm says itself.
+OPTIONS = {
+    "ar": {"cache_implementation", "cache_config", "prefill_chunk_size", "disable_compile"},
+    "draft_model": {"num_assistant_tokens_schedule", "assistant_confidence_threshold"},
+    "dflash": {"implementation"},
+}
+# Words of `generate` that stand elsewhere in a spec.
+ELSEWHERE = {
+    **dict.fromkeys(("num_assistant_tokens", "prompt_lookup_num_tokens"), "the arm's block_size"),
+    "max_matching_ngram_size": "the arm's ngram_max",
+    **dict.fromkeys(("assistant_model", "speculation_type"), "the arm's method and draft"),
+    **dict.fromkeys(
+        ("do_sample", "temperature", "top_p", "top_k", "max_new_tokens", "seed"), "`sampling`"
+    ),
+    **dict.fromkeys(("repetition_penalty", "min_p", "typical_p"), "`sampling`, if anything"),
+    **dict.fromkeys(("eos_token_id", "stop_strings"), "the target's and the workload's"),
+}
+DEVICES = ("cpu", "cuda")
 
 
 def make(spec: Spec, recipe: Recipe | None = None) -> "TransformersRunner":
@@ -29,8 +48,17 @@ class TransformersRunner(WorkerRunner):
     library = "transformers"
     takes = frozenset({"options", "matched", "ngram_max"})
 
+    def __init__(self, spec: Spec, recipe: Recipe) -> None:
+        """Refuse a device that nothing here was run on."""
+        if spec.device.partition(":")[0] not in DEVICES:
+            raise ConfigError(
+                f"device: '{spec.device}' is not a device of this runner.",
+                remedy=f"Use one of: {', '.join(DEVICES)}.",
+            )
+        super().__init__(spec, recipe)
+
     def check(self, name: str, arm: Arm) -> None:
-        """Refuse an implementation that does not exist, and lengths that the lookup has not."""
+        """Refuse an implementation that does not exist, and what the loop of `arm` does not take."""
         wanted = (arm.options or {}).get("implementation", "native")
         if wanted not in IMPLEMENTATIONS:
             raise ConfigError(
@@ -43,6 +71,9 @@ class TransformersRunner(WorkerRunner):
                 " `matched: dflash` of method ar.",
                 remedy="Remove it.",
             )
+        known = set() if arm.matched else OPTIONS.get(arm.method, set())
+        for key in sorted(set(arm.options or {}) - known):
+            raise _not_an_option(f"arms.{name}.options.{key}", key, known)
         if arm.ngram_max is not None and arm.method != "ngram":
             raise ConfigError(
                 f"arms.{name}.ngram_max: is of method ngram, not of {arm.method}.",
@@ -66,3 +97,11 @@ class TransformersRunner(WorkerRunner):
                     f"arms.{name}: needs the authors' package dflash, which is not installed beside this Python.",
                     remedy=f"Run `dflash-bench env create {self.recipe.reference}`.",
                 )
+
+
+def _not_an_option(where: str, key: str, known: set[str]) -> ConfigError:
+    """Return the refusal of a word that is not the loop's, or that the spec has another place for."""
+    if key in ELSEWHERE:
+        return ConfigError(f"{where}: is what {ELSEWHERE[key]} says.", remedy="Remove it.")
+    remedy = did_you_mean(key, known) if known else "Remove it: this loop has no options."
+    return ConfigError(f"{where}: is not an option of this loop.", remedy=remedy)

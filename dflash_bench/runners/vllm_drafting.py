@@ -6,13 +6,13 @@ a benchmark asks the same prompts in every round: it would draft them by heart. 
 otherwise.
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dflash_bench.errors import ConfigError
 from dflash_bench.plan import PlannedArm
+from dflash_bench.runners.model_config import block_size_of
 
 # Keys of the JSON that the arm's own words set.
 _OURS = {
@@ -28,6 +28,7 @@ _LOSSY = {
     "rejection_sample_method": {"fly", "synthetic"},
     "acceptance_method": {"typical_acceptance_sampler"},
 }
+_LOSSLESS_REMEDY = "Take 'standard' or 'block', which keep the target's law."
 _SETTINGS = {"ar": {"flags", "matched"}, "ngram": {"ngram_min", "ngram_max", "options", "flags"}}
 _DRAFTING = {"options", "flags"}
 _NEEDS_DRAFT = {"dflash", "eagle3", "medusa", "draft_model"}
@@ -54,10 +55,32 @@ def check_settings(name: str, method: str, draft: str | None, settings: Mapping[
                 f"arms.{name}.options.{key}: is what {_OURS[key]} says.",
                 remedy=f"Set arms.{name}.{_OURS[key]} instead.",
             )
-        if value in _LOSSY.get(key, ()):
+        if key not in _LOSSY:
+            continue
+        if not isinstance(value, str):
+            raise ConfigError(
+                f"arms.{name}.options.{key}: {value!r} is not a word.", remedy=_LOSSLESS_REMEDY
+            )
+        if value in _LOSSY[key]:
             raise ConfigError(
                 f"arms.{name}.options.{key}: {value} is lossy: its texts are not the target's.",
-                remedy="Take 'standard' or 'block', which keep the target's law.",
+                remedy=_LOSSLESS_REMEDY,
+            )
+
+
+def check_flags(where: str, flags: Iterable[str]) -> None:
+    """Refuse words of a command by which vLLM would be told of drafting past the arm: none of its checks would hold.
+
+    vLLM takes `_` for `-`, `--speculative-config.method` for a key of the JSON, `--spec-method` and its like for three
+    of them, and argparse any beginning of a flag that is one flag's alone.
+    """
+    for word in flags:
+        flag = word.replace("_", "-")
+        drafting = flag.startswith(("--spec", "-sc")) and not flag.startswith("--specialize")
+        if drafting:
+            raise ConfigError(
+                f"{where}: {word} says how an arm drafts, past the arm's own keys.",
+                remedy="Say it with method, draft, block_size and `options` of the arm.",
             )
 
 
@@ -73,16 +96,6 @@ def speculative_config(arm: PlannedArm, draft: Path | None) -> dict[str, Any]:
     }
     told = {key: value for key, value in asked.items() if value is not None}
     return told | dict(arm.settings.get("options") or {})
-
-
-def block_size_of(folder: Path) -> int | None:
-    """Return the block size, the anchor counted, for which the DFlash drafter in `folder` was trained; None: untold."""
-    try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    found = (told.get("dflash_config") or {}).get("block_size", told.get("block_size"))
-    return found if isinstance(found, int) else None
 
 
 def _drafts(arm: PlannedArm, draft: Path | None) -> int | None:

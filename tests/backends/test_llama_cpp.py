@@ -30,10 +30,11 @@ DRAFTS = [
 
 
 def spec_of(target: str, **sampling: Any) -> Spec:
-    arms = {"ar": {"method": "ar"}, "dflash": {"method": "dflash", "draft": target}}
+    drafted = {"draft": target, "block_size": 4}
+    arms: dict[str, Any] = {"ar": {"method": "ar"}, "dflash": {"method": "dflash", **drafted}}
     if target == "lab":
-        arms["eagle3"] = {"method": "eagle3", "draft": "lab"}
-        arms["draft_model"] = {"method": "draft_model", "draft": "lab"}
+        arms["eagle3"] = {"method": "eagle3", **drafted}
+        arms["draft_model"] = {"method": "draft_model", **drafted}
     content = {"name": "x", "target": target, "arms": arms, "workloads": ["sample-math"]}
     return Spec.model_validate({**content, "threads": 1, "sampling": sampling})
 
@@ -149,6 +150,10 @@ def test_the_known_answer_is_counted_step_by_step(
     arm = arm_of("dflash", 8, "markov")
     drafted, totals = asked(served, arm, [request], Load(1), folder)
     plain, _ = asked(served, AR, [request], Load(1), folder)
+    engine = reference.make(spec_of("markov"))
+    engine.start()
+    ours, _ = asked(engine, arm, [request], Load(1), folder)
+    engine.stop()
     steps = drafted["abc"].steps
     assert steps is not None
     # Accepted 0, 0, 1 and so on; its last step has no draft, for only one token is wanted.
@@ -156,7 +161,10 @@ def test_the_known_answer_is_counted_step_by_step(
     assert steps.drafted[-1] == 0
     version = totals.backend["version"]
     same = int(drafted["abc"].output_ids == plain["abc"].output_ids)
-    record_row("llama.cpp", version, "dflash markov", 39 / len(steps.committed), 4 / 3, same, 1)
+    tau, expected = (num_committed(answers) / num_steps(answers) for answers in (drafted, ours))
+    record_row("llama.cpp", version, "dflash markov", tau, expected, same, 1)
+    assert drafted["abc"].output_ids == ours["abc"].output_ids
+    assert num_steps(drafted) == num_steps(ours)
     assert drafted["abc"].output_text == "dabc" * 10
     assert same == 1
 

@@ -1,10 +1,14 @@
 """transformers in its worker beside the reference engine: the same texts, and for DFlash the same steps."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dflash_bench.lab.catalogue import MODELS
 from dflash_bench.runners import transformers
 from dflash_bench.runners.acceptance import canonical
 from dflash_bench.spec import Spec
@@ -103,3 +107,36 @@ def test_sampled_answers_keep_the_identities(bench: Bench, name: str) -> None:
         assert answer.steps is not None or name == "ngram"
         assert answer.acceptance is not None
         assert canonical.check(answer.acceptance, len(answer.output_ids or ())) == []
+
+
+def test_a_drafter_of_sliding_layers_drafts_as_in_the_authors_code(tmp_path: Path) -> None:
+    """The lab drafter, made to look 32 tokens far both ways; transformers never narrows the last blocks."""
+    config = json.loads((MODELS / "dflash" / "config.json").read_text(encoding="utf-8"))
+    layers = {"layer_types": ["sliding_attention"] * 2, "is_causal": False}
+    window = {"sliding_window": 32, "use_sliding_window": True}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **layers, **window}))
+    (tmp_path / "model.safetensors").symlink_to(MODELS / "dflash" / "model.safetensors")
+    content = spec_of("lab").model_dump(mode="json", exclude_unset=True)
+    arms = {name: arm for name, arm in content["arms"].items() if arm["method"] in ("ar", "dflash")}
+    for arm in arms.values():
+        if "draft" in arm:
+            arm["draft"] = str(tmp_path)
+    spec = Spec.model_validate({**content, "arms": arms})
+    for bench in benched(transformers.make, spec):
+        native = ask(bench.runner, bench.arm("dflash"), bench.requests)
+        upstream = ask(bench.runner, bench.arm("dflash-upstream"), bench.requests)
+        assert native.texts == upstream.texts == bench.plain.texts
+        plain = ask(bench.engine, bench.arm("dflash"), bench.requests)
+        assert native.tau == pytest.approx(plain.tau, rel=0.02)
+        for mine, theirs in zip(native.answers, upstream.answers, strict=True):
+            assert mine.steps is not None
+            assert theirs.steps is not None
+            whole = _before(mine.steps.committed, 64 - 16)
+            assert whole == _before(theirs.steps.committed, 64 - 16)
+            assert sum(whole) > 0
+
+
+def _before(committed: Sequence[int], tokens: int) -> list[int]:
+    """Return the steps that began with fewer than `tokens` committed, the prefill's counted."""
+    begun = accumulate(committed, initial=1)
+    return [count for count, done in zip(committed, begun, strict=False) if done <= tokens]

@@ -254,7 +254,20 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def test_a_sweep_of_the_known_answer_counts_four_thirds_and_leaves_nothing(
+def known_answer(folder: Path) -> tuple[tuple[int, ...], float]:
+    """Return what the reference engine answers to the markov pair's prompt, and its tau."""
+    arm = arm_of("dflash", 8, "markov")
+    engine = reference.make(spec_of(arm, target="markov"))
+    engine.start()
+    prompt = tuple(engine.tokenizer.encode("abc"))
+    session = engine.open(arm, Opening(1, 64, log=folder / "reference.log"))
+    (answer,) = session.run([Request("abc", prompt, 0, 40, text="abc")], Load(1))
+    session.close()
+    engine.stop()
+    return tuple(answer.output_ids or ()), tau({"abc": answer})
+
+
+def test_a_sweep_of_the_known_answer_counts_the_reference_engines_tau_and_leaves_nothing(
     backend: Callable[[str], Recipe], tmp_path: Path, record_row: Callable[..., None]
 ) -> None:
     backend("vllm")
@@ -269,7 +282,10 @@ def test_a_sweep_of_the_known_answer_counts_four_thirds_and_leaves_nothing(
     asked = [line for line in lines if line["kind"] == "request"]
     ids = [line["output_ids"] for line in asked]
     assert all(answer == ids[0] for answer in ids)
-    assert len(ids[0]) == 40
+    said, expected = known_answer(tmp_path)
+    assert len(said) == 40
+    same = sum(tuple(answer) == said for answer in ids)
+    assert same == len(ids)
     logs = {end["backend"]["log"] for end in ends.values()}
     assert (
         len(logs) == len(ends) == 6
@@ -283,8 +299,9 @@ def test_a_sweep_of_the_known_answer_counts_four_thirds_and_leaves_nothing(
         c for c in json.loads((tmp_path / "out" / "cells.json").read_text()) if c["arm"] == "dflash"
     )
     found = cell["acceptance_length"]["value"]
-    record_row("vllm", measured["backend"]["version"], "dflash markov", found, 39 / 30, 4, 4)
-    assert found == pytest.approx(39 / 30)
+    version = measured["backend"]["version"]
+    record_row("vllm", version, "dflash markov", found, expected, same, len(ids))
+    assert found == pytest.approx(expected)
 
 
 def test_a_killed_sweep_takes_its_server_along(

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,8 +12,10 @@ from click.testing import CliRunner
 
 from dflash_bench.assets import names
 from dflash_bench.cli import doctor
-from dflash_bench.runners import diagnosis, machine
-from dflash_bench.runners.diagnosis import diagnose
+from dflash_bench.errors import InfrastructureError
+from dflash_bench.runners import diagnosis, environments, machine
+from dflash_bench.runners.diagnosis import Diagnosis
+from dflash_bench.runners.environments import Environment
 from dflash_bench.runners.machine import Gpu
 from tests.unit.runners.recipes import SMALL
 
@@ -24,6 +27,11 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("DFLASH_BENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(machine, "gpus", list)
     return tmp_path / "home"
+
+
+def diagnose(name: str, *here: str) -> Diagnosis:
+    """Examine one on a machine of the kinds `here`, a plain processor if none is named."""
+    return diagnosis.diagnose(name, here or ("cpu",))
 
 
 def shown(*words: str) -> str:
@@ -126,5 +134,94 @@ def test_a_server_without_our_client_is_not_ready(
     assert diagnose("small").status == "ready"
     monkeypatch.setattr(diagnosis, "_version", {"transformers": "5", "aiohttp": "3"}.get)
     found = diagnose("small")
-    assert (found.status, found.lacks) == ("missing", "prometheus-client")
+    assert (found.status, found.lacks) == ("missing", "beside dflash-bench prometheus-client")
     assert found.fix == "pip install 'dflash-bench[servers]'"
+
+
+def test_what_asks_from_here_is_told_beside_the_environment(
+    recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "_version", {"aiohttp": "3"}.get)
+    (recipes / "small.yaml").write_text(yaml.safe_dump(SMALL))
+    found = diagnose("small")
+    assert found.lacks == "its environment; beside dflash-bench prometheus-client, transformers"
+    assert found.fix == "dflash-bench env create small; pip install 'dflash-bench[servers]'"
+    worker = {**SMALL, "kind": "worker", "ask": None, "health": None}
+    (recipes / "small.yaml").write_text(yaml.safe_dump(worker))
+    assert diagnose("small").lacks == "its environment; beside dflash-bench transformers"
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
+    found = Environment("small", variant, "1.2.3", "", "small", "", ())
+    monkeypatch.setattr(environments, "find", lambda name: found)
+    monkeypatch.setattr(environments, "mismatch", lambda recipe, found: None)
+
+
+def test_needs_are_named_whatever_is_installed(
+    recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (recipes / "small.yaml").write_text(yaml.safe_dump({**SMALL, "needs": "a compiler"}))
+    assert diagnose("small").needs == "a compiler"
+    installed(monkeypatch, "cpu")
+    found = diagnose("small")
+    assert (found.status, found.needs) == ("ready", "a compiler")
+
+
+def test_what_ran_on_a_processor_is_from_source_elsewhere(
+    recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: dict[str, dict[str, Any]] = {"cpu": {}, "cuda": {}}
+    recipe = {
+        **SMALL,
+        "methods": {"ar": "live", "dflash": "recorded"},
+        "install": {**SMALL["install"], "variants": kinds},
+    }
+    (recipes / "small.yaml").write_text(yaml.safe_dump(recipe))
+    assert diagnose("small").methods == {"ar": "live", "dflash": "recorded"}
+    expected = {"ar": "from source", "dflash": "recorded"}
+    assert diagnose("small", "cuda", "cpu").methods == expected
+    installed(monkeypatch, "cuda")
+    assert diagnose("small").methods == expected
+
+
+def test_a_method_that_a_variant_lacks_is_not_offered_there(recipes: Path) -> None:
+    start = {**SMALL["start"], "variants": {"cpu": {"without": ["dflash"]}}}
+    (recipes / "small.yaml").write_text(yaml.safe_dump({**SMALL, "start": start}))
+    found = diagnose("small")
+    assert (found.methods, found.without) == ({"ar": "live"}, ("dflash",))
+    assert "  not in variant cpu: dflash" in doctor._text(found)
+
+
+def test_sglang_offers_no_drafting_on_a_processor() -> None:
+    found = diagnose("sglang")
+    assert found.methods == {"ar": "live"}
+    assert "dflash" in found.without
+    on_gpu = diagnose("sglang", "cuda", "cpu")
+    assert (on_gpu.methods["ar"], on_gpu.methods["dflash"]) == ("from source", "recorded")
+
+
+def test_transformers_runs_under_this_python_where_it_has_no_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = {"torch": "2.13.0+cpu", "transformers": "5.23.0"}
+    monkeypatch.setattr(diagnosis, "_version", there.get)
+    found = diagnose("transformers")
+    assert (found.status, found.version) == ("ready", "torch 2.13.0+cpu, transformers 5.23.0")
+    assert "under this Python" in str(found.note)
+    del there["torch"]
+    assert diagnose("transformers").fix == "dflash-bench env create transformers"
+
+
+def test_a_broken_driver_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def broken() -> list[Gpu]:
+        asked.append(1)
+        raise InfrastructureError("nvidia-smi ended with exit code 9", remedy="")
+
+    monkeypatch.setattr(machine, "gpus", broken)
+    text = shown()
+    assert text.count("exit code 9") == 1
+    assert "GPU     cannot be asked: nvidia-smi ended with exit code 9" in text
+    assert len(asked) == 1
+    assert "dflash-bench env create lmdeploy --variant KIND" in text

@@ -1,16 +1,18 @@
 """Runs a server that takes its settings from a file only: JSON words become that file, then this process the server.
 
-    python config_file.py trtllm-serve TARGET --port 1 --merge '{"a": {"b": 1}}' --merge '{"a": {"c": 2}}'
+    python config_file.py FOLDER trtllm-serve TARGET --port 1 --merge '{"a": {"b": 1}}' --merge '{"a": {"c": 2}}'
 
 runs `trtllm-serve TARGET --port 1 --config FILE` with {"a": {"b": 1, "c": 2}} in FILE (JSON is YAML). So a recipe says
-all of its settings where it says its flags. The file is a temporary one; what is in it is printed, to the log.
+all of its settings where it says its flags. The file lies in FOLDER and is named after its content, so that starts with
+the same settings share one; what is in it is printed, to the log.
 """
 
+import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 MERGE = "--merge"
@@ -43,14 +45,24 @@ def merge(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
+def write(folder: Path, text: str) -> Path:
+    """Return the file in `folder` that holds `text`; it is there whole or not at all."""
+    file = folder / f"config-{hashlib.sha256(text.encode()).hexdigest()[:16]}.yaml"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.part-{os.getpid()}")
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    return file
+
+
 def main() -> None:
     """Write the file, then become the server."""
-    command, settings = split(sys.argv[1:])
+    command, settings = split(sys.argv[2:])
     text = json.dumps(settings, indent=2)
-    with tempfile.NamedTemporaryFile("w", prefix="config-", suffix=".yaml", delete=False) as file:
-        file.write(text)
-    print("$", *command, "--config", file.name, text, flush=True)
-    os.execvp(command[0], [*command, "--config", file.name])
+    words = [*command, "--config", str(write(Path(sys.argv[1]), text))]
+    print("$", *words, text, flush=True)
+    os.execvp(words[0], words)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ MARGIN = 64
 def plan(arguments: Sequence[str]) -> tuple[list[str] | None, list[str]]:
     """Return the command that quantizes, if that is still to be done, and the one that serves.
 
-    What the first one writes has `.part` at its end until it is whole.
+    What the first one writes is another file until it is whole: the last word but one of its command.
     """
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--bin", type=Path, required=True)
@@ -34,7 +34,9 @@ def plan(arguments: Sequence[str]) -> tuple[list[str] | None, list[str]]:
     if known.weights is not None:
         # Beside the file itself, which other starts link to as well.
         model = known.model.resolve().with_suffix(f".{known.weights}.gguf")
-        part = f"{model}.part"
+        part = (
+            f"{model}.part-{os.getpid()}"  # of this process alone: two starts may quantize at once
+        )
         if not model.exists():
             words = [known.bin / "llama-quantize", known.model, part, known.weights]
             quantize = [str(word) for word in words]
@@ -49,8 +51,9 @@ def main() -> None:
     if quantize is not None:
         done = subprocess.run(quantize, check=False)
         if done.returncode:
+            Path(quantize[2]).unlink(missing_ok=True)
             sys.exit(done.returncode)
-        Path(quantize[2]).replace(quantize[2].removesuffix(".part"))
+        Path(quantize[2]).replace(serve[serve.index("-m") + 1])
     print("$", *serve, flush=True)
     os.execv(serve[0], serve)
 

@@ -38,7 +38,9 @@ class Origin:
 def answer_of(
     id: str, report: dict[str, Any], origin: Origin, find_stop: FindStop | None
 ) -> Answer:
-    """Return the record of a request; its text is left to whoever has the tokenizer."""
+    """Return the record of a request; its text is left to whoever has the tokenizer. No token at all is an error."""
+    if not report["tokens"]:
+        return Answer(request=id, error="the backend generated no token")
     passes = [(drafted, kept, committed) for drafted, kept, committed in report["passes"]]
     whole = _reply(report, passes, origin)
     reply = ended(whole, find_stop)

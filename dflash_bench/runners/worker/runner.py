@@ -20,9 +20,14 @@ from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Cell, Nesting, PlannedArm
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
-from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder
+from dflash_bench.runners.folders import draft_folder, hashes, model_folder, require
 from dflash_bench.runners.machine import gpus
-from dflash_bench.runners.model_config import check_drafter, eos_ids
+from dflash_bench.runners.model_config import (
+    check_block,
+    check_drafter,
+    eos_ids,
+    max_positions,
+)
 from dflash_bench.runners.recipe import Recipe
 from dflash_bench.runners.server.process import environment, temporary_log
 from dflash_bench.runners.worker.report import Origin
@@ -93,8 +98,10 @@ class WorkerRunner:
         from dflash_bench.runners.tokenizer import TargetTokenizer
 
         spec = self.spec
+        require("transformers")  # the tokenizer is ours, not the worker's
         check_threads(spec.threads)
-        self.interpreter()
+        if self.interpreter()[1] is not None:
+            environments.check_device_of(spec, environments.variant_of(self.recipe))
         self._folders["target"] = model_folder(resolve(spec.target, "target"), weights=True)
         for name, arm in spec.arms.items():
             if arm.draft is not None and arm.method in self.recipe.methods:
@@ -102,6 +109,8 @@ class WorkerRunner:
                 self._folders[f"{arm.method} {arm.draft}"] = folder
                 if arm.method == "dflash":
                     check_drafter(name, folder)
+                    for block in (arm.block_size,) if arm.block_size else spec.sweep.block_size:
+                        check_block(name, block, folder)
         self._tokenizer: TargetTokenizer = TargetTokenizer(
             self._folders["target"], spec.chat_template_kwargs
         )
@@ -198,7 +207,8 @@ class WorkerRunner:
             env=self.spec.server.env,
         )
         assert opening.log is not None, "callers name it"
-        return Worker(words.argv, environment(words.env, folder), opening.log)
+        env = environment(words.env, folder)
+        return Worker(words.argv, env, opening.log, self.spec.server.silence_s)
 
     def _load(self, arm: PlannedArm, opening: Opening) -> dict[str, Any]:
         """Return the worker's `load`."""

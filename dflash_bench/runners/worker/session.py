@@ -88,5 +88,7 @@ class WorkerSession:
     def _answer(self, request: Request, report: dict[str, Any]) -> Answer:
         find_stop = stop_finder(self._tokenizer, request.stop)
         answer = answer_of(request.id, report, self._origin, find_stop)
+        if answer.error is not None:
+            return answer
         text = self._tokenizer.decode(answer.output_ids or ())
         return answer.model_copy(update={"output_text": text})

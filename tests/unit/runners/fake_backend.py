@@ -1,6 +1,8 @@
 """A worker's backend that loads nothing: it says what it is told to, or misbehaves as its options say."""
 
 import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -43,8 +45,13 @@ class Arm:
             os._exit(3)
         if self._misbehave == "hang":
             time.sleep(600)
+        if self._misbehave == "fork":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            return {"child": child.pid}
         tokens = request["prompt"][::-1][: request["max_new_tokens"]]
-        passes, done = [[0, 0, 1]], 1
+        if self._misbehave == "mute":
+            tokens = []
+        passes, done = [[0, 0, 1]] if tokens else [], 1
         while done < len(tokens):
             count = min(3, len(tokens) - done)
             passes.append([4, 2, count])

@@ -1,6 +1,7 @@
 """Scripts that recipes run: what they start is what was asked for, and no file is there before it is whole."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,8 @@ def test_quantized_weights_are_made_once(tmp_path: Path) -> None:
     model.symlink_to(tmp_path / "kept" / "target-bfloat16.gguf")
     quantize, serve = served(model, "--weights", "q8_0")
     made = (tmp_path / "kept").resolve() / "target-bfloat16.q8_0.gguf"
-    assert quantize == ["/b/llama-quantize", str(model), f"{made}.part", "q8_0"]
+    part = f"{made}.part-{os.getpid()}"
+    assert quantize == ["/b/llama-quantize", str(model), part, "q8_0"]
     assert serve[serve.index("-m") + 1] == str(made)
     made.touch()
     assert served(model, "--weights", "q8_0") == (None, serve)
@@ -76,11 +78,30 @@ def test_what_is_no_object_is_refused() -> None:
 
 def test_the_server_gets_the_file(tmp_path: Path) -> None:
     server = tmp_path / "server"
-    server.write_text('#!/bin/sh\ncat "$4"\nrm "$4"\n')
+    server.write_text('#!/bin/sh\ncat "$4"\n')
     server.chmod(0o755)
-    words = [str(server), "target", "--merge", '{"dtype": "float32"}', "--pytorch"]
-    script = [sys.executable, str(CONVERT / "config_file.py"), *words]
-    said = subprocess.run(script, check=True, capture_output=True, text=True).stdout
-    log, _, written = said.partition("}\n")
-    assert log.startswith(f"$ {server} target --pytorch --config ")
-    assert json.loads(written) == {"dtype": "float32"}
+    kept = tmp_path / "kept"
+    for dtype in ("float32", "bfloat16", "float32"):
+        merged = json.dumps({"dtype": dtype})
+        words = [str(kept), str(server), "target", "--merge", merged, "--pytorch"]
+        script = [sys.executable, str(CONVERT / "config_file.py"), *words]
+        said = subprocess.run(script, check=True, capture_output=True, text=True).stdout
+        log, _, written = said.partition("}\n")
+        assert log.startswith(f"$ {server} target --pytorch --config {kept}")
+        assert json.loads(written) == {"dtype": dtype}
+    assert len(list(kept.iterdir())) == 2, "starts with the same settings share a file"
+
+
+def test_a_quantized_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    for code, left in ((1, []), (0, ["m.q8_0.gguf"])):
+        (folder := tmp_path / str(code)).mkdir()
+        quantizer = folder / "llama-quantize"
+        quantizer.write_text(f'#!/bin/sh\necho half > "$2"\nexit {code}\n')
+        (folder / "llama-server").write_text("#!/bin/sh\n")
+        for program in folder.iterdir():
+            program.chmod(0o755)
+        model = folder / "m.gguf"
+        asked = ["--bin", str(folder), "--model", str(model), "--slots", "1", "--weights", "q8_0"]
+        script = [sys.executable, str(CONVERT / "llama_server.py"), *asked]
+        subprocess.run(script, check=False)
+        assert [path.name for path in folder.glob("*.gguf*")] == left

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.runners import environments, install, machine
 from dflash_bench.runners.environments import create, find, listed, python_of, remove
+from dflash_bench.spec import Spec
 from tests.unit.runners.recipes import SMALL, small
 
 # Stands for a Python whose `-m venv FOLDER` makes an environment at once: a link to this interpreter.
@@ -126,6 +128,53 @@ def test_remove_deletes_what_we_made(home: Path, tmp_path: Path) -> None:
         remove("small")
 
 
+# Makes an environment in a process of its own; it is whole when the file that is named last is there.
+MAKER = """
+import sys, time
+from pathlib import Path
+from dflash_bench.runners import environments
+from dflash_bench.runners.recipe import load_recipe
+
+class Installer:
+    def __init__(self, folder, python, log, say):
+        self.folder = folder
+
+    def install(self, install, variant, recipe):
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "python").touch()
+        (self.folder / "begun").touch()
+        while not Path(sys.argv[2]).exists():
+            time.sleep(0.01)
+        return "1.2.3", ()
+
+environments.Installer = Installer
+environments.create(load_recipe(sys.argv[1]), say=lambda line: print(line, flush=True))
+"""
+
+
+def test_two_makers_of_one_environment_take_turns(home: Path, tmp_path: Path) -> None:
+    small(tmp_path)
+    go = tmp_path / "go"
+    words = [sys.executable, "-c", MAKER, str(tmp_path / "small.yaml"), str(go)]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    begun = home / "envs" / "small" / "begun"
+    while not begun.exists() and first.poll() is None:
+        time.sleep(0.01)
+    with pytest.raises(ConfigError, match="small is being made or removed by another process"):
+        remove("small")
+    second = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert second.stdout is not None
+    assert "waiting for another process" in second.stdout.readline()
+    go.touch()
+    first.communicate()
+    said, _ = second.communicate()
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "is there already" in said, "it was made once"
+    assert begun.exists()
+    assert list(listed()) == ["small"]
+    remove("small")
+
+
 def test_a_foreign_folder_is_never_deleted(home: Path, tmp_path: Path) -> None:
     mine = home / "envs" / "small"
     mine.mkdir(parents=True)
@@ -206,6 +255,33 @@ def test_a_machine_that_no_variant_is_for_is_told(tmp_path: Path) -> None:
     assert environments.choose_variant(recipe, "cuda") == "cuda"
     with pytest.raises(ConfigError, match=r"install\.variants has no 'cude'"):
         environments.choose_variant(recipe, "cude")
+
+
+@pytest.mark.parametrize(
+    ("device", "variant", "fits"),
+    [
+        ("cpu", "cpu", True),
+        ("cuda", "cuda", True),
+        ("cuda:1", "cuda", True),
+        ("metal", "metal", True),
+        ("cpu", "cuda", False),
+        ("cuda", "cpu", False),
+        ("cpu", "metal", False),
+        ("xpu", "rocm", True),
+        ("cuda", None, True),
+    ],
+)
+def test_a_device_that_the_variant_does_not_run_on_is_refused(
+    device: str, variant: str | None, fits: bool
+) -> None:
+    content = {"name": "x", "runner": "vllm", "target": "lab", "workloads": ["w"]}
+    spec = Spec.model_validate({**content, "arms": {"ar": {"method": "ar"}}, "device": device})
+    if fits:
+        environments.check_device_of(spec, variant)
+        return
+    with pytest.raises(ConfigError, match=f"device: is {device}, .* the variant {variant}") as told:
+        environments.check_device_of(spec, variant)
+    assert f"Set device: {variant}" in told.value.remedy
 
 
 def test_this_python_is_taken_where_it_fits() -> None:

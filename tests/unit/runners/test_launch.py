@@ -124,6 +124,14 @@ def test_an_arms_settings_are_placeholders(tmp_path: Path) -> None:
     assert fill(words, values, "here") == ("3", "true", '{"a": 1}', "16", "dflash")
 
 
+def test_a_setting_that_is_not_set_is_known_and_has_no_value() -> None:
+    values = arm_values(arm(method="ngram", draft=None))
+    words = ("--a", ("--size", "{ngram_max}"), ("--least", "{ngram_min}"))
+    assert fill(words, values, "here") == ("--a",)
+    with pytest.raises(ConfigError, match=r"needs \{ngram_max\}, which this arm does not give"):
+        fill(("{ngram_max}",), values, "here")
+
+
 def test_a_recipe_that_is_never_started_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no `start`") as caught:
         launch(small(tmp_path, start=None), VALUES, variant=None, method="ar", dtype="float32")

@@ -8,11 +8,12 @@ import pytest
 
 from dflash_bench.errors import ConfigError
 from dflash_bench.plan import PlannedArm
-from dflash_bench.runners import openai
+from dflash_bench.runners import environments, openai
 from dflash_bench.runners.convert import config_file
 from dflash_bench.runners.launch import Value, arm_values, launch, refusal
 from dflash_bench.runners.recipe import load_recipe
 from dflash_bench.spec import Spec
+from tests.unit.runners.recipes import SMALL, small
 
 NAMES = ("llama.cpp", "lmdeploy", "tensorrt-llm")
 
@@ -120,16 +121,88 @@ def test_tensorrt_llms_plain_decoding_can_be_matched_to_its_scheduler() -> None:
     assert json.loads(words[-1]) == {"disable_overlap_scheduler": True}
 
 
+def spec(arm: dict[str, Any], **changes: Any) -> Spec:
+    arms = {"ar": {"method": "ar"}, "fast": arm}
+    content = {"name": "x", "target": "lab", "arms": arms, "workloads": ["w"]}
+    return Spec.model_validate({**content, **changes})
+
+
+DFLASH = {"method": "dflash", "draft": "lab", "block_size": 8}
+
+
 @pytest.mark.parametrize("key", ["denoise_steps", "tree", "options"])
 def test_a_setting_that_no_flag_carries_is_refused(key: str) -> None:
     value: Any = {"denoise_steps": 2, "tree": {"top_k": 2}, "options": {"a": 1}}[key]
-    arms = {"ar": {"method": "ar"}, "fast": {"method": "dflash", "draft": "lab", key: value}}
-    spec = Spec.model_validate({"name": "x", "target": "lab", "arms": arms, "workloads": ["w"]})
     with pytest.raises(ConfigError, match=rf"arms\.fast\.{key}: llama\.cpp does not hand it"):
-        openai.make(spec, load_recipe("llama.cpp"))
+        openai.make(spec({**DFLASH, key: value}), load_recipe("llama.cpp"))
 
 
 def test_a_block_size_is_carried_as_drafts() -> None:
-    arms = {"ar": {"method": "ar"}, "fast": {"method": "dflash", "draft": "lab", "block_size": 8}}
-    spec = Spec.model_validate({"name": "x", "target": "lab", "arms": arms, "workloads": ["w"]})
-    assert openai.make(spec, load_recipe("llama.cpp")).name == "llama.cpp"
+    assert openai.make(spec(DFLASH), load_recipe("llama.cpp")).name == "llama.cpp"
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "key"),
+    [
+        ("llama.cpp", {"method": "dflash", "draft": "lab"}, "block_size"),
+        ("llama.cpp", {"method": "dflash", "block_size": 8}, "draft"),
+        ("llama.cpp", {"method": "eagle3", "block_size": 8}, "draft"),
+        ("lmdeploy", {"method": "dflash", "block_size": 8}, "draft"),
+        ("lmdeploy", {"method": "mtp"}, "block_size"),
+        ("tensorrt-llm", {"method": "ngram"}, "block_size"),
+        ("tensorrt-llm", {"method": "dflash", "block_size": 8}, "draft"),
+    ],
+)
+def test_an_arm_without_a_value_that_its_server_needs_is_refused(
+    name: str, arm: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"arms\.fast\.{key}: is missing; {name} starts no"):
+        openai.make(spec(arm), load_recipe(name))
+
+
+def test_a_swept_block_size_is_one() -> None:
+    swept = {"method": "dflash", "draft": "lab"}
+    for sizes in ([4], [4, 8]):
+        made = openai.make(spec(swept, sweep={"block_size": sizes}), load_recipe("llama.cpp"))
+        assert made.name == "llama.cpp"
+
+
+def test_a_swept_block_size_that_no_flag_carries_is_refused(tmp_path: Path) -> None:
+    start = {**SMALL["start"], "methods": {"ar": [], "dflash": ["--draft", "{draft}"]}}
+    recipe = small(tmp_path, kind="openai", start=start)
+    drafted = {"method": "dflash", "draft": "lab"}
+    assert openai.make(spec(drafted), recipe).name == "small"
+    with pytest.raises(ConfigError, match=r"arms\.fast\.block_size: .* does not hand it"):
+        openai.make(spec(drafted, sweep={"block_size": [4, 8]}), recipe)
+
+
+def test_a_lookup_without_a_length_leaves_it_to_the_server() -> None:
+    arm = PlannedArm(name="arm", method="ngram", block_size=6, num_draft_tokens=5)
+    values: dict[str, Value] = dict.fromkeys(
+        ("python", "env", "cache", "port", "target", "batch_size", "positions", "threads"), 1
+    )
+    given = {**values, **arm_values(arm), "dtype": "float32"}
+    words = launch(
+        load_recipe("llama.cpp"), given, variant=None, method="ngram", dtype="float32"
+    ).argv
+    assert "--spec-ngram-simple-size-n" not in words
+    assert value_of(list(words), "--spec-ngram-simple-size-m") == "5"
+
+
+def test_a_block_wider_than_the_drafter_was_trained_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(environments, "required", lambda recipe: None)
+    monkeypatch.setattr(environments, "variant_of", lambda recipe: "cpu")
+    made = openai.make(spec(DFLASH | {"block_size": 17}), load_recipe("llama.cpp"))
+    with pytest.raises(ConfigError, match="17 is above the block size 16"):
+        made.start()
+
+
+def test_flags_for_servers_that_nobody_starts_are_refused() -> None:
+    url = {"base_url": "http://127.0.0.1:1"}
+    with pytest.raises(ConfigError, match=r"server\.flags: is for servers that are started"):
+        openai.make(spec(DFLASH, server={"flags": ["-x"]}, **url))
+    with pytest.raises(ConfigError, match=r"arms\.fast\.noise: nobody hands it"):
+        openai.make(spec(DFLASH | {"noise": "mask"}, **url))
+    assert openai.make(spec(DFLASH, **url)).name == "openai", "labels"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dflash_bench.errors import InfrastructureError
+from dflash_bench.runners import environments
 from dflash_bench.runners.launch import Value
 from dflash_bench.runners.prepare import cache_folder, prepare
 from dflash_bench.runners.recipe import Recipe
@@ -109,6 +110,21 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, code: str, said: str) -> N
     assert ("bad tensor" in caught.value.message) or ("nothing to do" in caught.value.message)
     assert str(tmp_path / "log") in caught.value.remedy
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+
+
+def test_what_makes_a_file_gets_the_variables_of_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import os, sys; open(sys.argv[1], 'w').write(os.environ['A'] + os.environ['B'])"
+    steps = [{"makes": "{cache}/t", "command": [sys.executable, "-c", code, "{output}"]}]
+    extra = {"cpu": {"env": {"B": "{threads}"}}}
+    start = {**SMALL["start"], "prepare": steps, "env": {"A": "{seed}"}, "variants": extra}
+    made = small(tmp_path, install=None, start=start)
+    monkeypatch.setattr(environments, "variant_of", lambda recipe: "cpu")
+    monkeypatch.setattr("dflash_bench.runners.prepare._installed", lambda recipe: None)
+    given = {**values(made, model(tmp_path / "t")), "threads": 2, "seed": 7}
+    (path,) = prepare(made, given, tmp_path / "log")
+    assert path.read_text() == "72"
 
 
 def test_a_converter_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

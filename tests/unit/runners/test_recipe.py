@@ -57,6 +57,11 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ("kind", "daemon", "kind: "),
         ("name", "../up", "name: "),
         ("helth", {}, "helth: is not a known key. Did you mean 'health'"),
+        (
+            "start.variants",
+            {"cpu": {"without": ["medusa"]}},
+            "variants.cpu.without: 'medusa' is not in methods",
+        ),
         ("start.comand", [], "start.comand: is not a known key. Did you mean 'command'"),
         ("start.command", "vllm serve", "a command is a list of words"),
         ("start.command", ["serve", True], "a command's words are texts and numbers, not True"),

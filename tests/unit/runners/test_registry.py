@@ -8,10 +8,24 @@ from dflash_bench.errors import ConfigError
 from dflash_bench.runners.registry import make_runner
 from dflash_bench.spec import load_spec
 from tests.fakes.scripted import Scripted, write_spec
+from tests.unit.runners.recipes import SMALL, written
 
 
 def test_a_runner_from_outside_is_found(tmp_path: Path) -> None:
     assert isinstance(make_runner(load_spec(write_spec(tmp_path))), Scripted)
+
+
+@pytest.mark.parametrize("name", ["base", "launch", "no-module", "nobody"])
+def test_a_recipe_that_nothing_drives_is_a_sentence(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, {**SMALL, "name": name, "kind": "worker"})
+    with pytest.raises(ConfigError, match=f"needs a runner dflash_bench/runners/{name}.py"):
+        make_runner(load_spec(write_spec(tmp_path, runner=str(path))))
+
+
+def test_a_recipe_of_another_kind_than_its_runner_drives_is_a_sentence(tmp_path: Path) -> None:
+    path = written(tmp_path, {**SMALL, "name": "vllm", "kind": "worker"})
+    with pytest.raises(ConfigError, match="the runner vllm drives kind server"):
+        make_runner(load_spec(write_spec(tmp_path, runner=str(path))))
 
 
 def test_an_unknown_runner_is_refused_with_a_suggestion(tmp_path: Path) -> None:

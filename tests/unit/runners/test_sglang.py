@@ -164,7 +164,7 @@ def test_an_arm_that_sglang_must_not_be_given_is_refused_by_name(
 
 def test_a_block_wider_than_the_drafter_was_trained_for_is_refused(installed: Any) -> None:
     installed("cuda")
-    runner = make(spec({"method": "dflash", **DRAFT, "block_size": 17}))
+    runner = make(spec({"method": "dflash", **DRAFT, "block_size": 17}, device="cuda"))
     with pytest.raises(ConfigError, match="17 is above the block size 16"):
         runner.start()
 
@@ -175,6 +175,14 @@ def test_a_server_that_pretends_to_accept_is_refused() -> None:
         make(spec(arm, server={"env": {"SGLANG_SIMULATE_ACC_LEN": "4"}}))
     with pytest.raises(ConfigError, match=r"server.flags: .* 0.1 is lossy"):
         make(spec(arm, server={"flags": ["--speculative-accept-threshold-single", "0.1"]}))
+
+
+def test_what_nobody_hands_to_a_server_that_runs_is_refused() -> None:
+    url = {"base_url": "http://gpu:30000"}
+    with pytest.raises(ConfigError, match=r"it\.tree: nobody hands it"):
+        make(spec({"method": "eagle3", **url, "tree": TREE}))
+    with pytest.raises(ConfigError, match=r"server\.flags: is for servers that are started"):
+        make(spec({"method": "dflash"}, **url, server={"flags": ["--tp", "2"]}))
 
 
 def reasons(arm: dict[str, Any], cell: Cell = CELL, **changes: Any) -> str | None:
@@ -199,14 +207,43 @@ def test_what_sglang_cannot_do_is_said_before_anything_starts(installed: Any) ->
     assert reasons(dflash) is None
     assert "no method 'medusa'" in str(reasons({"method": "medusa", **DRAFT}))
     assert "no method 'suffix'" in str(reasons({"method": "suffix"}))
-    assert "by the rule 'match' alone" in str(reasons({**dflash, "verify": "reject"}, WARM))
-    assert reasons({"method": "eagle3", **DRAFT, "verify": "reject"}, WARM) is None
     int8 = CELL.model_copy(update={"target_quantization": "int8"})
     assert "no target_quantization 'int8'" in str(reasons(dflash, int8))
     penalized: dict[str, Any] = {"sampling": {"presence_penalty": 0.5}}
     assert "penalties do not count" in str(reasons(dflash, CELL, **penalized))
     ar = make(spec(dflash, **penalized))
     assert ar.refusal(PlannedArm(name="ar", method="ar"), CELL) is None
+
+
+def test_dflash_samples_under_the_plans_label_and_not_under_a_rule_that_was_asked_for(
+    installed: Any,
+) -> None:
+    installed("cuda")
+    warm = {"sweep": {"temperature": [1.0]}}
+    runner = make(spec({"method": "dflash", **DRAFT}, **warm))
+    plan = make_plan(runner.spec, runner.refusal, runner.nesting, runner.couples_noise)
+    assert (plan.arms["it"].verify, plan.unsupported) == ("reject", ())
+    asked = {"method": "dflash", **DRAFT, "verify": "reject"}
+    with pytest.raises(
+        ConfigError, match=r"it\.verify: SGLang has no flag for 'reject' with dflash"
+    ):
+        make(spec(asked, **warm))
+    assert make(spec(asked)).name == "sglang", "at temperature 0 all rules are one"
+    assert make(spec({**asked, "method": "eagle3"}, **warm)).name == "sglang"
+
+
+@pytest.mark.parametrize("sweep", [{}, {"block_size": [4, 8]}])
+def test_the_plans_label_alone_is_no_flag(installed: Any, sweep: dict[str, Any]) -> None:
+    installed("cuda")
+    block = {} if sweep else {"block_size": 4}
+    for verify in (None, "reject"):
+        drafted = {"method": "eagle3", **DRAFT, "verify": verify, **block}
+        runner = started(make(spec(drafted, sweep=sweep)))
+        arms = make_plan(runner.spec, couples_noise=False).arms.values()
+        for arm in (arm for arm in arms if arm.method != "ar"):
+            words = runner.command(arm, Opening(batch_size=4, positions=300), 7).argv
+            rejects = "--speculative-use-rejection-sampling" in words
+            assert rejects == (verify == "reject")
 
 
 def test_what_a_server_says_of_itself_becomes_facts() -> None:

@@ -11,9 +11,10 @@ from dflash_bench.errors import ConfigError
 from dflash_bench.plan import Cell, PlannedArm
 from dflash_bench.runners import environments
 from dflash_bench.runners.base import Opening
+from dflash_bench.runners.model_config import block_size_of
 from dflash_bench.runners.recipe import load_recipe
 from dflash_bench.runners.vllm import make
-from dflash_bench.runners.vllm_drafting import block_size_of, speculative_config
+from dflash_bench.runners.vllm_drafting import speculative_config
 from dflash_bench.runners.vllm_facts import facts_of
 from dflash_bench.spec import Spec
 
@@ -47,6 +48,12 @@ def planned(method: str, **settings: Any) -> PlannedArm:
         ({"method": "dflash"}, "draft: is missing"),
         ({"method": "eagle3", "draft": "lab"}, "block_size: is missing"),
         ({"method": "ngram"}, "block_size: is missing"),
+        ({"method": "dflash", "draft": "lab", "options": {"rejection_sample_method": ["fly"]}}, "is not a word"),
+        ({"method": "dflash", "draft": "lab", "flags": ["--speculative-config", "{}"]}, "it.flags: --spec"),
+        ({"method": "dflash", "draft": "lab", "flags": ["--speculative_config={}"]}, "past the arm's own keys"),
+        ({"method": "dflash", "draft": "lab", "flags": ["--speculative-config.method=ngram"]}, "past the arm"),
+        ({"method": "dflash", "draft": "lab", "flags": ["-sc", "{}"]}, "it.flags: -sc"),
+        ({"method": "dflash", "draft": "lab", "flags": ["--spec-tokens", "3"]}, "it.flags: --spec-tokens"),
     ],
 )  # fmt: skip
 def test_an_arm_that_vllm_must_not_be_given_is_refused_by_name(
@@ -54,6 +61,41 @@ def test_an_arm_that_vllm_must_not_be_given_is_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         make(spec(arm))
+
+
+def test_a_command_that_drafts_past_the_arms_is_refused_of_all_servers_too() -> None:
+    for arm in ({"method": "ngram", "block_size": 4}, {"method": "ar"}):
+        with pytest.raises(ConfigError, match=r"server\.flags: -sc=\{\} says how an arm drafts"):
+            make(spec(arm, server={"flags": ["-sc={}"]}))
+    allowed = {"flags": ["--specialize-active-lora", "--seed", "1"]}
+    assert make(spec({"method": "ar"}, server=allowed)).name == "vllm"
+
+
+URL = "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("arm", "changes", "words"),
+    [
+        ({"tree": {"top_k": 2}}, {}, r"it\.tree: nobody hands it"),
+        ({"noise": "mask"}, {}, r"it\.noise: nobody hands it"),
+        ({"ngram_max": 4, "method": "ngram"}, {}, r"it\.ngram_max: nobody hands it"),
+        ({}, {"server": {"flags": ["--seed", "1"]}}, r"server\.flags: is for servers"),
+        ({}, {"server": {"env": {"A": "1"}}}, r"server\.env: is for servers"),
+    ],
+)
+def test_what_nobody_hands_to_a_server_that_runs_is_refused(
+    arm: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        make(spec({"method": "dflash", **arm}, base_url=URL, **changes))
+
+
+def test_flags_of_servers_that_are_started_stand_beside_an_address_of_one_arm() -> None:
+    mixed = {"method": "dflash", "base_url": URL}
+    assert make(spec(mixed, server={"flags": ["--seed", "1"]})).base_url(
+        PlannedArm(name="it", method="dflash", base_url=URL)
+    )
 
 
 def test_options_that_keep_the_law_pass_through() -> None:
@@ -74,6 +116,7 @@ def test_a_block_wider_than_the_drafter_was_trained_for_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(environments, "required", lambda recipe: None)
+    monkeypatch.setattr(environments, "variant_of", lambda recipe: "cpu")
     runner = make(spec({"method": "dflash", "draft": "lab", "block_size": 17}))
     with pytest.raises(ConfigError, match="17 is above the block size 16"):
         runner.start()
@@ -166,9 +209,14 @@ def test_sampling_under_speculation_is_refused_where_its_law_is_wrong(
     assert "wrong law" in str(runner.refusal(arm, hot))
     assert runner.refusal(arm, cold) is None
     assert runner.refusal(planned("ar"), hot) is None
-    _installed(monkeypatch, "cuda")
+    _installed(monkeypatch, "cpu", "0.34.0")
+    assert runner.refusal(arm, hot) is None, "measured of 0.32.0 alone"
+    assert "dropped" in str(runner.refusal(planned("medusa"), cold)), "whatever the variant"
+    _installed(monkeypatch, "cuda", "0.33.0")
     assert runner.refusal(arm, hot) is None
     assert "dropped" in str(runner.refusal(planned("medusa"), cold))
+    _installed(monkeypatch, "cuda", "0.32.1")
+    assert runner.refusal(planned("medusa"), cold) is None
 
 
 def test_facts_come_from_what_the_server_says() -> None:
@@ -203,8 +251,8 @@ def test_the_recipe_gives_every_method_its_flags() -> None:
         assert ("--speculative-config" in words) == (method != "ar")
 
 
-def _installed(monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
-    found = environments.Environment("vllm", variant, "0", "", "vllm", "", ())
+def _installed(monkeypatch: pytest.MonkeyPatch, variant: str, version: str = "0.32.0") -> None:
+    found = environments.Environment("vllm", variant, version, "", "vllm", "", ())
     monkeypatch.setattr(environments, "environment_of", lambda recipe: found)
 
 

@@ -22,8 +22,8 @@ RUN = {"prompt": [1, 2, 3, 4, 5], "max_new_tokens": 9}
 
 
 @contextmanager
-def _worker(tmp_path: Path, **options: Any) -> Iterator[Worker]:
-    worker = Worker(COMMAND, os.environ, tmp_path / "logs" / "worker.log")
+def _worker(tmp_path: Path, silence_s: float = 600, **options: Any) -> Iterator[Worker]:
+    worker = Worker(COMMAND, os.environ, tmp_path / "logs" / "worker.log", silence_s)
     try:
         settings = {"method": "dflash", "block_size": 5, "options": options}
         assert worker.ask("load", settings)["facts"]["block_size"] == 5
@@ -89,10 +89,54 @@ def test_another_protocol_is_refused_and_its_worker_ended(tmp_path: Path) -> Non
     assert not _running(str(script))
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"), [("Traceback of a library", "'Traceback of a library'"), ("[3]", "'[3]'")]
+)
+def test_a_line_that_is_no_answer_is_shown_with_the_log(
+    tmp_path: Path, line: str, shown: str
+) -> None:
+    script = tmp_path / "chatty.py"
+    script.write_text(f"import sys\nprint('a word', file=sys.stderr)\nprint('{line}')\n")
+    with pytest.raises(InfrastructureError, match="at its start what is no answer") as caught:
+        Worker((sys.executable, str(script)), os.environ, tmp_path / "log")
+    assert shown in caught.value.message
+    assert caught.value.message.endswith("a word")
+
+
+def test_a_worker_that_hangs_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    script = tmp_path / "silent.py"
+    script.write_text("import sys\nprint('loading', file=sys.stderr)\nsys.stdin.read()\n")
+    with pytest.raises(
+        InfrastructureError, match=r"(?s)said nothing for 2 s at its start.*loading$"
+    ):
+        Worker((sys.executable, str(script)), os.environ, tmp_path / "log", silence_s=2)
+    assert not _running(str(script))
+
+
+def test_an_answer_in_pieces_and_two_at_once_are_lines_all_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "pieces.py"
+    script.write_text(
+        "import sys, time\n"
+        "sys.stdout.write('{\"protocol\"'); sys.stdout.flush(); time.sleep(0.2)\n"
+        'sys.stdout.write(\': 1}\\n{"a": 1}\\n{"b": 2}\\n\'); sys.stdout.flush()\n'
+        "sys.stdin.read()\n"
+    )
+    worker = Worker((sys.executable, str(script)), os.environ, tmp_path / "log")
+    assert [worker.ask("run", {}), worker.ask("run", {})] == [{"a": 1}, {"b": 2}]
+    worker.close()
+
+
+def test_closing_ends_what_the_worker_started(tmp_path: Path) -> None:
+    with _worker(tmp_path, misbehave="fork") as worker:
+        child = psutil.Process(worker.ask("run", RUN)["child"])
+        assert child.is_running()
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
 def test_closing_ends_a_worker_in_the_middle_of_a_request(tmp_path: Path) -> None:
     with _worker(tmp_path, misbehave="hang") as worker:
         assert worker._process.stdin is not None
-        worker._process.stdin.write('{"op": "run", "prompt": [1], "max_new_tokens": 1}\n')
+        worker._process.stdin.write(b'{"op": "run", "prompt": [1], "max_new_tokens": 1}\n')
         worker._process.stdin.flush()
         _until(lambda: "and another" in worker.log.read_text(encoding="utf-8"))
         assert psutil.pid_exists(worker.pid)

@@ -10,9 +10,9 @@ import pytest
 
 from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Cell, PlannedArm
-from dflash_bench.runners import mlx, transformers
+from dflash_bench.runners import environments, mlx, transformers
 from dflash_bench.runners.base import Load, Opening, Request
-from dflash_bench.runners.model_config import check_drafter, eos_ids
+from dflash_bench.runners.model_config import check_block, check_drafter, eos_ids, max_positions
 from dflash_bench.runners.recipe import Recipe
 from dflash_bench.runners.worker.runner import WorkerRunner
 from dflash_bench.runners.workers import serve
@@ -117,6 +117,17 @@ def test_a_failed_request_is_an_answer_with_an_error(started: FakeRunner, tmp_pa
     assert totals.window_wall_s is None
 
 
+def test_a_request_without_a_token_is_an_answer_with_an_error(
+    started: FakeRunner, tmp_path: Path
+) -> None:
+    session = started.open(planned(misbehave="mute"), Opening(log=tmp_path / "a.log"))
+    answers = list(session.run(requests(started, "abc"), Load(1)))
+    totals = session.totals()
+    session.close()
+    assert [answer.error for answer in answers] == ["the backend generated no token"]
+    assert totals.window_wall_s is None
+
+
 def test_a_dead_worker_ends_the_run(started: FakeRunner, tmp_path: Path) -> None:
     session = started.open(planned(misbehave="die"), Opening(log=tmp_path / "a.log"))
     with pytest.raises(InfrastructureError, match="exit code 3"):
@@ -189,6 +200,37 @@ def test_methods_weights_and_rules_that_a_library_has_not() -> None:
             "authors' package does ngram",
         ),
         (transformers.make, {"method": "dflash", "draft": "lab", "ngram_max": 2}, {}, "arms.d.ngram_max"),
+        (transformers.make, None, {"device": "metal"}, "device: 'metal' is not a device"),
+        (
+            transformers.make,
+            {"method": "draft_model", "draft": "lab", "options": {"num_assistant_tokens": 4}},
+            {},
+            "arms.d.options.num_assistant_tokens: is what the arm's block_size says",
+        ),
+        (
+            transformers.make,
+            {"method": "ngram", "options": {"temperature": 0.5}},
+            {},
+            "arms.d.options.temperature: is what `sampling` says",
+        ),
+        (
+            transformers.make,
+            {"method": "ar", "options": {"eos_token_id": 1}},
+            {},
+            "arms.d.options.eos_token_id: is what the target's",
+        ),
+        (
+            transformers.make,
+            {"method": "dflash", "draft": "lab", "options": {"prefill_chunk_size": 8}},
+            {},
+            "arms.d.options.prefill_chunk_size: is not an option of this loop",
+        ),
+        (
+            transformers.make,
+            {"method": "ar", "matched": "dflash", "options": {"prefill_chunk_size": 8}},
+            {},
+            "arms.d.options.prefill_chunk_size: is not an option of this loop",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_spec_asks_in_vain(
@@ -219,6 +261,93 @@ def test_what_ends_a_text(
         (tmp_path / "generation_config.json").write_text(json.dumps(generation))
     (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": model}))
     assert eos_ids(tmp_path) == expected
+
+
+def test_a_model_of_more_than_text_has_its_own_in_text_config(tmp_path: Path) -> None:
+    text = {"eos_token_id": [7], "max_position_embeddings": 64}
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": text}))
+    assert eos_ids(tmp_path) == {7}
+    assert max_positions(tmp_path) == 64
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json is not valid JSON"),
+        ("[1]", r"config.json holds \[1\], not an object"),
+        ('{"architectures": ["DFlashDraftModel"], "dflash_config": null}', "dflash_config null"),
+        ('{"architectures": ["DFlashDraftModel"], "dflash_config": [1]}', r"dflash_config \[1\]"),
+        ('{"architectures": ["Qwen3ForCausalLM"]}', r'architectures \["Qwen3ForCausalLM"\]'),
+        ("{}", "architectures null"),
+    ],
+)
+def test_a_drafter_whose_config_is_wrong_is_named(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        check_drafter("d", tmp_path)
+    assert str(tmp_path / "config.json") in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("config", "trained"),
+    [
+        ({"block_size": 8}, 8),
+        ({"block_size": 16, "dflash_config": {"block_size": 8}}, 8),
+        ({"block_size": 7, "sample_from_anchor": True}, 8),
+    ],
+)
+def test_a_block_above_the_trained_one_is_refused(
+    tmp_path: Path, config: dict[str, Any], trained: int
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check_block("d", trained, tmp_path)
+    check_block("d", None, tmp_path)
+    with pytest.raises(ConfigError, match=rf"^arms\.d\.block_size: 9 is above .* {trained} of"):
+        check_block("d", 9, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arm", "changes"),
+    [({"block_size": 9}, {}), ({}, {"sweep": {"block_size": [4, 9]}})],
+)
+def test_a_runner_refuses_a_block_that_its_drafter_never_saw(
+    arm: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    runner = fake({"method": "dflash", "draft": "markov", **arm}, **changes)
+    with pytest.raises(ConfigError, match=r"^arms\.d\.block_size: 9 is above the block size 8"):
+        runner.start()
+
+
+def test_the_tokenizer_needs_transformers_beside_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dflash_bench.runners.folders.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="need transformers beside dflash-bench") as caught:
+        fake().start()
+    assert "pip install" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("device", "variant"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_a_device_that_the_environment_is_not_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str, variant: str
+) -> None:
+    runner = transformers.make(spec(device=device))
+    monkeypatch.setattr(runner, "interpreter", lambda: (Path(sys.executable), tmp_path))
+    monkeypatch.setattr(environments, "variant_of", lambda recipe: variant)
+    with pytest.raises(ConfigError, match=f"{device}.*{variant}") as caught:
+        runner.start()
+    assert "dflash-bench env create" in caught.value.remedy
+
+
+def test_mlx_on_apples_gpu_wants_that_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runner = mlx.make(spec())
+    monkeypatch.setattr(runner, "interpreter", lambda: (Path(sys.executable), tmp_path))
+    monkeypatch.setattr(environments, "variant_of", lambda recipe: "metal")
+    with pytest.raises(ConfigError, match="metal") as caught:
+        runner.start()
+    assert "device: metal" in caught.value.remedy
 
 
 def test_the_authors_loop_needs_their_package(
