@@ -73,7 +73,10 @@ def _arms(spec: Spec, couples_noise: bool) -> Iterator[PlannedArm]:
     for name, arm in spec.arms.items():
         if arm.method == "ar":
             yield PlannedArm(
-                name=name, method=arm.method, settings=arm.settings, base_url=arm.base_url or spec.base_url
+                name=name,
+                method=arm.method,
+                settings=arm.settings,
+                base_url=arm.base_url or spec.base_url,
             )
             continue
         rule = _rule(spec, name, arm, couples_noise)

@@ -22,6 +22,7 @@ STATE = {
     "version": "of the backend",
     "flags": "the command that started it, resolved",
     "config": "what it says of its own settings",
+    "model": "the name under which it is asked for the target",
     "max_requests": "the most requests that it runs at once",
     "max_batched_tokens": "the most tokens of one pass",
     "graph_mode": "how passes are captured and replayed",

@@ -135,6 +135,7 @@ def test_texts_and_steps_are_the_reference_engines(
     allowed = NUM_PROMPTS if method != "ngram" else num_steps(ours)
     assert abs(num_steps(drafted) - num_steps(ours)) <= allowed
     assert "complaints" not in totals.backend
+    assert "invalid" not in totals.backend
     if totals.acceptance is not None and totals.acceptance.drafted is not None:
         told = [answer.acceptance for answer in drafted.values() if answer.acceptance]
         assert totals.acceptance.drafted == sum(record.drafted or 0 for record in told)

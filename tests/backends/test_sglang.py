@@ -145,6 +145,7 @@ def test_texts_and_steps_are_the_reference_engines(
     assert told["max_requests"] == plain_totals.backend["max_requests"]
     for visit in (totals, plain_totals):
         assert "complaints" not in visit.backend
+        assert "invalid" not in visit.backend
         assert visit.backend["prefix_cache"] is False
         assert visit.backend["async_scheduling"] is True
 

@@ -170,6 +170,7 @@ def test_plain_decoding_says_what_the_reference_engine_says(
     assert totals.acceptance is None
     assert totals.backend["prefix_cache"] is False
     assert "complaints" not in totals.backend
+    assert "invalid" not in totals.backend
 
 
 @pytest.mark.parametrize(("method", "block_size", "mended", "exact"), DRAFTS)
@@ -194,6 +195,7 @@ def test_drafting_changes_no_text_and_takes_our_steps(
     record_row("vllm", totals.backend["version"], name, counted, tau(here), same, NUM_PROMPTS)
     assert same == NUM_PROMPTS
     assert "complaints" not in totals.backend
+    assert "invalid" not in totals.backend
     assert totals.backend["num_speculative_tokens"] == block_size - 1
     assert counted == pytest.approx(tau(theirs))  # counters, and the steps that the answers list
     if exact:

@@ -20,14 +20,22 @@ from aiohttp import web
 
 EOS = 0
 POSITIONS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+WRONG: dict[str | None, dict[str, Any]] = {
+    "garbage": {"choices": [None]},
+    "event": {"error": {"message": "the engine is dead", "code": 500}},
+}
 
 
 @dataclass
 class Served:
     """What the server is, and what it has counted.
 
-    faults     of the n-th completion: `500`, `cut` (the connection ends), `hang`, `event` (an error inside the stream)
+    faults     of the n-th completion: `500`, `cut` (the connection ends), `hang`, `event` (an error inside the stream),
+               `garbage` (JSON of a shape that nobody reads)
     bos        tokens that it puts before each prompt on its own account
+    model      the name that it lists
+    queue_ms   how long it says each request waited; `inflated`: accepted drafts that it tells and did not accept
+    counting   whether it serves its counters; `reset_at`: after so many completions they start anew
     """
 
     num_draft_tokens: int = 0
@@ -37,6 +45,11 @@ class Served:
     faults: dict[int, str] = field(default_factory=dict)
     per_request: bool = True
     flushes: bool = True
+    model: str = "markov"
+    counting: bool = True
+    reset_at: int | None = None
+    queue_ms: float | None = None
+    inflated: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     seen: list[dict[str, Any]] = field(default_factory=list)
     most_in_flight: int = 0
@@ -64,30 +77,29 @@ class Served:
         return web.json_response({"version": "0.0.1"})
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
+        return web.json_response(
+            {"object": "list", "data": [{"id": self.model, "object": "model"}]}
+        )
 
     async def _info(self, request: web.Request) -> web.Response:
-        speculative = {"method": "dflash", "num_speculative_tokens": self.num_draft_tokens}
-        return web.json_response(
-            {"vllm_config": {"speculative_config": speculative if self.num_draft_tokens else None}}
-        )
+        k = self.num_draft_tokens
+        speculative = {"method": "dflash", "num_speculative_tokens": k} if k else None
+        return web.json_response({"vllm_config": {"speculative_config": speculative}})
 
     async def _flush(self, request: web.Request) -> web.Response:
         self.counts["flushes"] += 1
         return web.json_response({"success": self.flushes})
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(text=self.metrics())
+        return web.Response(text=self.metrics()) if self.counting else web.Response(status=404)
 
     def metrics(self) -> str:
         """Return the counters as Prometheus text, `_created` series and all."""
         lines = []
         names = ["vllm:prompt_tokens", "vllm:generation_tokens"]
         if self.num_draft_tokens:
-            names += [
-                f"vllm:spec_decode_num_{name}"
-                for name in ("drafts", "draft_tokens", "accepted_tokens")
-            ]
+            counted = ("drafts", "draft_tokens", "accepted_tokens")
+            names += [f"vllm:spec_decode_num_{name}" for name in counted]
         for name in names:
             lines += [
                 f"# HELP {name}_total Count.",
@@ -102,8 +114,7 @@ class Served:
                 count = float(self.counts[f"position {position}"])
                 labels = f'engine="0",model_name="m",position="{position}"'
                 lines.append(f"{POSITIONS}{{{labels}}} {count}")
-        ended = "vllm:request_generation_tokens"
-        labels = 'engine="0",model_name="m"'
+        ended, labels = "vllm:request_generation_tokens", 'engine="0",model_name="m"'
         lines += [
             f"# TYPE {ended} histogram",
             f'{ended}_bucket{{{labels},le="+Inf"}} {float(self.counts["requests"])}',
@@ -118,6 +129,8 @@ class Served:
         body = await request.json()
         number = len(self.seen)
         self.seen.append(body)
+        if number == self.reset_at:
+            self.counts.clear()
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -149,8 +162,8 @@ class Served:
                 assert request.transport is not None
                 request.transport.abort()
                 return response
-            if fault == "event" and number == 1:
-                await _send(response, {"error": {"message": "the engine is dead", "code": 500}})
+            if fault in WRONG and number == 1:
+                await _send(response, WRONG[fault])
                 break
             event = self._event(ids, chunk, done, finish if done == len(output) else None, number)
             await _send(response, event)
@@ -177,13 +190,11 @@ class Served:
         return event
 
     def _last(self, ids: list[int], output: list[int], steps: list[int]) -> dict[str, Any]:
-        event: dict[str, Any] = {
-            "object": "text_completion",
-            "choices": [],
-            "usage": usage(ids, len(output)),
-        }
+        event: dict[str, Any] = {"choices": [], "usage": usage(ids, len(output))}
         if self.num_draft_tokens and self.per_request and not self.plain:
             event["metrics"] = {"speculative_decoding": self._speculative(steps)}
+            if self.queue_ms is not None:
+                event["metrics"]["queue_time_ms"] = self.queue_ms
         return event
 
     def _speculative(self, steps: list[int]) -> dict[str, Any]:
@@ -194,10 +205,10 @@ class Served:
             "draft_acceptance_rate": accepted / drafted if drafted else 0.0,
             "acceptance_histogram": [steps.count(n) for n in range(k + 1)],
             "num_spec_steps": len(steps),
-            "num_accepted_draft_tokens": accepted,
+            "num_accepted_draft_tokens": accepted + self.inflated,
             "num_draft_tokens": drafted,
             "num_spec_tokens": k,
-            "per_step_accepted": steps,
+            "per_step_accepted": [] if self.inflated else steps,
             "per_step_drafted": [k] * len(steps),
         }
 
@@ -260,6 +271,7 @@ def serving(served: Served) -> Iterator[str]:
         place["port"] = runner.addresses[0][1]
         ready.set()
         await place["end"].wait()
+        await asyncio.sleep(0.02)  # a connection that came last is accepted first, or never closed
         await runner.cleanup()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)

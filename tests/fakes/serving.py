@@ -42,10 +42,13 @@ def recipe(**changes: Any) -> dict[str, Any]:
     }
 
 
-def runner(folder: Path, base_url: str | None = None, **changes: Any) -> ServerRunner:
+def runner(
+    folder: Path, base_url: str | None = None, silence_s: float = 60.0, **changes: Any
+) -> ServerRunner:
     path = folder / "fake.yaml"
     path.write_text(yaml.safe_dump(recipe(**changes)))
-    made = ServerRunner(spec(base_url=base_url), load_recipe(path))
+    patience = {"silence_s": silence_s}
+    made = ServerRunner(spec(base_url=base_url, server=patience), load_recipe(path))
     made.start()
     return made
 

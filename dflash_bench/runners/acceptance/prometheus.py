@@ -3,13 +3,11 @@
 The text format of Prometheus (https://prometheus.io/docs/instrumenting/exposition_formats/), parsed by its own client.
 A sample counts under its exact name: `x_created` is the time at which counter `x` was made, some 1.8e9 seconds, which a
 match by prefix would add to it. Samples that differ only in labels (engines of one server) are summed. A counter that
-went down, or was made anew, says that the server restarted in between: then the difference says nothing.
+went down, is gone, or was made anew, says that the server restarted in between: then the difference says nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from prometheus_client.parser import text_string_to_metric_families
 
 Labels = frozenset[tuple[str, str]]
 
@@ -44,7 +42,10 @@ class Counters:
 
 
 def read(text: str) -> Counters | None:
-    """Read an exposition; None if the text is none, or holds no sample."""
+    """Read an exposition; None if the text is none, or holds no sample. Needs prometheus_client."""
+    # Here, for what names a dialect must not need what reads its counters.
+    from prometheus_client.parser import text_string_to_metric_families
+
     samples: dict[tuple[str, Labels], float] = {}
     growing: set[str] = set()
     try:
@@ -97,13 +98,16 @@ class Delta:
         """Return a sentence if the server's counters started anew in between."""
         if self.after.drained:
             return []
+        growing = self.before.growing | self.after.growing
         for key, value in self.before.samples.items():
             name, now = key[0], self.after.samples.get(key)
-            lost = name in self.after.growing and now is not None and now < value
+            # A counter whose labels are new to a server that started anew is not there until it counts.
+            lost = name in growing and (now or 0.0) < value
             renewed = name.endswith("_created") and now is not None and now > value
             if lost or renewed:
+                became = "nothing" if now is None else f"{now:g}"
                 return [
-                    f"the counters started anew during the visit ({name} went from {value:g} to {now:g}): "
+                    f"the counters started anew during the visit ({name} went from {value:g} to {became}): "
                     "the server restarted, and what they counted is lost"
                 ]
         return []

@@ -19,6 +19,7 @@ class Exchange:
 
     `slot_s`: when its slot was free (closed loop: the end of the slot's last request, or the start), or when it was due
     (open loop). `events`: arrival and payload of each server-sent event, or of the whole body where it is no stream.
+    `is_silent`: it ended because nothing came for as long as the address allows.
     """
 
     id: str
@@ -28,3 +29,4 @@ class Exchange:
     status: int | None
     error: str | None
     events: tuple[tuple[float, bytes], ...]
+    is_silent: bool = False

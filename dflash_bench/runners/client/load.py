@@ -36,12 +36,15 @@ __all__ = ["Address", "Exchange", "Traffic", "Wire"]
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is: `warm_path` is asked once per connection before the clock starts; any answer will do."""
+    """Where a server is: `warm_path` is asked once per connection before the clock starts; any answer will do.
+
+    A request may take as long as it will, but for `silence_s` in which not a byte of it comes.
+    """
 
     base_url: str
     warm_path: str = "/health"
     headers: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: float = 600.0
+    silence_s: float = 600.0
     keep_alive: bool = True
 
 
@@ -57,6 +60,7 @@ class _Raw:
     error: str | None
     is_stream: bool
     pieces: list[sse.Piece]
+    is_silent: bool = False
 
     def read(self) -> Exchange:
         """Find the events in the bytes."""
@@ -66,14 +70,24 @@ class _Raw:
         if error is None and self.status != 200:
             said = events[-1][1][:500].decode(errors="replace").strip() if events else "nothing"
             error = f"the server answered HTTP {self.status}: {said}"
-        return Exchange(self.id, self.slot_s, self.sent_s, self.ended_s, self.status, error, events)
+        return Exchange(
+            self.id,
+            self.slot_s,
+            self.sent_s,
+            self.ended_s,
+            self.status,
+            error,
+            events,
+            self.is_silent,
+        )
 
 
 class Traffic:
     """The requests of one visit on their way; iterate to send them, once.
 
     Leaving the iteration early (an exception, Ctrl-C) cancels what is in flight. `full_s` is when the request was sent
-    that filled the last slot; `client` tells afterwards how late the client itself was.
+    that filled the last slot of a closed loop, known before the first exchange is handed out; in an open loop, which
+    has no such moment, it means nothing. `client` tells afterwards how late the client itself was.
     """
 
     def __init__(self, address: Address, wires: Sequence[Wire], load: Load) -> None:
@@ -141,7 +155,9 @@ class Traffic:
         address = self._address
         async with aiohttp.ClientSession(
             connector=_connector(address),
-            timeout=aiohttp.ClientTimeout(total=address.timeout_s, sock_connect=CONNECT_S),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CONNECT_S, sock_read=address.silence_s
+            ),
             headers={"Content-Type": "application/json", **address.headers},
             skip_auto_headers=["Accept-Encoding"],
             # A proxy has no business between a client and a server on one machine.
@@ -158,10 +174,11 @@ class Traffic:
     async def _connect(self, session: aiohttp.ClientSession) -> None:
         """Open a connection per slot; a server that cannot be reached will say so in each request."""
         url = self._address.base_url.rstrip("/") + self._address.warm_path
+        patience = aiohttp.ClientTimeout(total=CONNECT_S)
 
         async def open_one() -> None:
             with suppress(aiohttp.ClientError, OSError):
-                async with session.get(url) as response:
+                async with session.get(url, timeout=patience) as response:
                     await response.read()
 
         # All ask at once, before any connection is free to be used again: so many are opened.
@@ -185,6 +202,7 @@ class Traffic:
         rate = load.request_rate
         assert rate is not None, "the closed loop has no rate"
         start_s = time.perf_counter()
+        self._is_full.set()  # nobody waits for the slots to fill: answers are handed out as they end
         slots = asyncio.Semaphore(self._load.batch_size)
 
         async def send(wire: Wire, body: bytes, due_s: float) -> None:
@@ -203,7 +221,7 @@ class Traffic:
         """Send one request, stamp all bytes that come, hand both over; return when it ended."""
         url = self._address.base_url.rstrip("/") + wire.path
         pieces: list[sse.Piece] = []
-        status, is_stream, error = None, False, None
+        status, is_stream, is_silent, error = None, False, False, None
         sent_s = time.perf_counter()
         self._count_sent(sent_s)
         try:
@@ -212,14 +230,15 @@ class Traffic:
                 is_stream = response.content_type == "text/event-stream"
                 while piece := await response.content.readany():
                     pieces.append((time.perf_counter(), piece))
-        except aiohttp.ClientError as fault:
-            error = f"the connection failed after {_size(pieces)}: {_sentence(fault)}"
-        except TimeoutError:
-            error = f"no end after {self._address.timeout_s:g} s, with {_size(pieces)} received"
-        except OSError as fault:
+        except aiohttp.SocketTimeoutError:
+            is_silent = True
+            error = f"nothing came for {self._address.silence_s:g} s, after {_size(pieces)}"
+        except (aiohttp.ClientError, OSError) as fault:
             error = f"the connection failed after {_size(pieces)}: {_sentence(fault)}"
         ended_s = time.perf_counter()
-        self._ended.put(_Raw(wire.id, slot_s, sent_s, ended_s, status, error, is_stream, pieces))
+        self._ended.put(
+            _Raw(wire.id, slot_s, sent_s, ended_s, status, error, is_stream, pieces, is_silent)
+        )
         return ended_s
 
     def _count_sent(self, sent_s: float) -> None:

@@ -20,6 +20,7 @@ from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.spec import SamplingSpec
 
 FinishReason = Literal["eos", "length", "stop"]
+TellsDrafts = Literal["answers", "counters"] | None
 Event = tuple[float, bytes]
 """When it arrived, seconds of one performance counter, and its payload."""
 
@@ -49,10 +50,15 @@ class Reply:
 
 
 class Dialect(Protocol):
-    """One kind of server's way to be asked. `takes_ids`: prompts go out as token ids, else as text."""
+    """One kind of server's way to be asked. `takes_ids`: prompts go out as token ids, else as text.
+
+    `tells_drafts`: where such a server shows for certain that it drafts, so that silence there means that it does not:
+    in each answer, or in the counters of `between` if these are served. None: its silence says nothing.
+    """
 
     name: str
     takes_ids: bool
+    tells_drafts: TellsDrafts
 
     def wire(
         self, request: Request, sampling: SamplingSpec, temperature: float, model: str

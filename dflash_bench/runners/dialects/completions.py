@@ -15,6 +15,9 @@ from dflash_bench.runners.base import Request
 from dflash_bench.runners.dialects.base import Event, FinishReason, seed_of
 from dflash_bench.spec import SamplingSpec
 
+# Of vLLM (abort, error), LMDeploy (abort, error) and TensorRT-LLM (cancelled, timeout).
+BROKEN_OFF = ("abort", "aborted", "error", "cancelled", "timeout")
+
 
 def body(
     request: Request, sampling: SamplingSpec, temperature: float, model: str
@@ -133,6 +136,8 @@ def read(events: Sequence[Event]) -> Stream:
         reading.take(at_s, chunk)
     if error is None and reading.finish_reason is None:
         error = "the answer ended before the server said why (no finish_reason)"
+    if error is None and reading.finish_reason in BROKEN_OFF:
+        error = f"the server gave the request up (finish_reason '{reading.finish_reason}')"
     streamed = len(reading.payloads) > 1
     return Stream(
         text="".join(reading.texts),
@@ -149,11 +154,16 @@ def read(events: Sequence[Event]) -> Stream:
 
 
 def _counted(reading: _Reading) -> tuple[tuple[float, int], ...]:
-    """Return the chunks with their tokens; none where they do not make up the whole, or where one counts for all."""
+    """Return the chunks with their tokens; none where they do not make up the whole, or where one counts for all.
+
+    Counts that begin after the first output do so too: a usage that rides on the last chunk counts tokens from before.
+    """
     told = reading.usage.get("completion_tokens")
     found = reading.chunks
     is_whole = told is None or int(told) == sum(tokens for _, tokens in found)
-    is_one_for_all = reading.ids is None and len(found) == 1 and sum(map(bool, reading.texts)) > 1
+    is_lumped = len(found) == 1 and sum(map(bool, reading.texts)) > 1
+    is_late = bool(found) and found[0][0] != reading.first_s
+    is_one_for_all = reading.ids is None and (is_lumped or is_late)
     return tuple(found) if is_whole and not is_one_for_all else ()
 
 

@@ -1,8 +1,8 @@
 """LMDeploy: OpenAI's /v1/completions, text in and out, with vLLM's counters under a name of its own.
 
 Read in lmdeploy/serve/openai/endpoints/completions.py and serve/core/async_engine.py (0.18.0); it did not run here.
-`completion_tokens` leaves out the token that ended the text (the engine drops it before it counts), so one is added
-where the finish reason is "stop". Prompts go out as text, chunks are not counted, and this route knows neither presence
+`completion_tokens` leaves out the EOS that ended the text (the engine drops it before it counts), so one is added where
+the finish reason is "stop". Prompts go out as text, chunks are not counted, and this route knows neither presence
 nor frequency penalty: with these set, other engines sample from another law. top_k left out would be 50.
 """
 
@@ -15,7 +15,7 @@ from dflash_bench.runners.acceptance import spec_decode
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply
+from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
 from dflash_bench.runners.dialects.completions import body
 from dflash_bench.runners.dialects.openai import OpenAI
 from dflash_bench.spec import SamplingSpec
@@ -25,6 +25,7 @@ class Lmdeploy(OpenAI):
     """LMDeploy's api_server."""
 
     name = "lmdeploy"
+    tells_drafts: TellsDrafts = "counters"
 
     def wire(
         self, request: Request, sampling: SamplingSpec, temperature: float, model: str
@@ -45,7 +46,7 @@ class Lmdeploy(OpenAI):
     def reply(self, events: Sequence[Event]) -> Reply:
         """Read an answer, and count the token that ended it."""
         reply = super().reply(events)
-        if reply.output_tokens is None or reply.finish_reason == "length":
+        if reply.output_tokens is None or reply.finish_reason != "eos":
             return reply
         return replace(reply, output_tokens=reply.output_tokens + 1)
 

@@ -15,7 +15,7 @@ from dflash_bench.runners.acceptance import prometheus
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply
+from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
 from dflash_bench.runners.dialects.completions import body, finish_of, read
 from dflash_bench.spec import SamplingSpec
 
@@ -25,6 +25,7 @@ class OpenAI:
 
     name = "openai"
     takes_ids = False
+    tells_drafts: TellsDrafts = None
 
     def wire(
         self, request: Request, sampling: SamplingSpec, temperature: float, model: str

@@ -18,7 +18,7 @@ from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.sglang import of_counters, of_meta_info, told_in
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, seed_of
+from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, TellsDrafts, seed_of
 from dflash_bench.runners.dialects.completions import error_of, parsed
 from dflash_bench.spec import SamplingSpec
 
@@ -30,6 +30,7 @@ class Sglang:
 
     name = "sglang"
     takes_ids = True
+    tells_drafts: TellsDrafts = "answers"
 
     def wire(
         self, request: Request, sampling: SamplingSpec, temperature: float, model: str

@@ -16,7 +16,7 @@ from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.vllm import of_response
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply
+from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
 from dflash_bench.runners.dialects.completions import body, finish_of, read
 from dflash_bench.spec import SamplingSpec
 
@@ -26,6 +26,7 @@ class Vllm:
 
     name = "vllm"
     takes_ids = True
+    tells_drafts: TellsDrafts = "counters"
 
     def wire(
         self, request: Request, sampling: SamplingSpec, temperature: float, model: str

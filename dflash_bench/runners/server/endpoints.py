@@ -59,7 +59,8 @@ class Endpoints:
             told = _parsed(self.read("/v1/models"))
         except NotServed:
             return []
-        entries = told.get("data", []) if isinstance(told, dict) else []
+        found = told.get("data") if isinstance(told, dict) else None
+        entries = found if isinstance(found, list) else []
         return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]
 
     def flush(self) -> str | None:
@@ -104,9 +105,21 @@ def normal_url(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix("/v1")
 
 
+def same_server(one: str, other: str) -> bool:
+    """Tell whether two addresses are one server's, however they name this machine or end."""
+    return _place(one) == _place(other)
+
+
 def is_loopback(base_url: str) -> bool:
     """Tell whether the server is on this machine, where a proxy has no business."""
     return urlsplit(base_url).hostname in LOOPBACK
+
+
+def _place(base_url: str) -> tuple[str | None, int | None, str]:
+    parts = urlsplit(normal_url(base_url))
+    host = LOOPBACK[0] if parts.hostname in LOOPBACK else parts.hostname
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return host, port, parts.path
 
 
 def _parsed(text: str) -> Any:

@@ -12,23 +12,24 @@ log_facts(log)           the same from its log, once it is ready
 defects(arm)             sentences on what this build is known to do wrong with the arm, in silence
 """
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dflash_bench.errors import ConfigError, InfrastructureError
+from dflash_bench.errors import ConfigError, InfrastructureError, did_you_mean
 from dflash_bench.plan import Cell, Nesting, PlannedArm
 from dflash_bench.records.secrets import hidden_words
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
+from dflash_bench.runners.dialects import DIALECTS
 from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder, require
 from dflash_bench.runners.launch import Launch, Value
 from dflash_bench.runners.machine import Gpu, gpus
 from dflash_bench.runners.prepare import cache_folder, prepare
 from dflash_bench.runners.recipe import Recipe
-from dflash_bench.runners.server.endpoints import Endpoints, normal_url
+from dflash_bench.runners.server.endpoints import Endpoints, normal_url, same_server
+from dflash_bench.runners.server.found import check_addresses, headers, model_name, other_model
 from dflash_bench.runners.server.process import (
     LOOPBACK,
     ServerProcess,
@@ -42,9 +43,6 @@ from dflash_bench.spec import Spec
 if TYPE_CHECKING:
     from dflash_bench.runners.server.session import ServerSession
     from dflash_bench.runners.tokenizer import TargetTokenizer
-
-API_KEY = "DFLASH_BENCH_API_KEY"
-"""The variable whose value is sent to servers at a `base_url` as a bearer token; it is written nowhere."""
 
 
 class ServerRunner:
@@ -60,19 +58,13 @@ class ServerRunner:
         self.recipe = recipe
         self._folders: dict[str, Path] = {}
         self._drafts: dict[tuple[str, str], Path] = {}
-        for name, arm in spec.arms.items():
-            url = arm.base_url or spec.base_url
-            if url is None and recipe.start is None:
-                raise ConfigError(
-                    f"arms.{name}.base_url: is missing; runner {recipe.name} starts no server.",
-                    remedy="Give the address of a server that runs as base_url, one per arm; then arms are servers.",
-                )
-            taken = [key for key in ("flags", "matched", "options") if getattr(arm, key)]
-            if url is not None and taken:
-                raise ConfigError(
-                    f"arms.{name}.{taken[0]}: says how a server is started, and {url} runs already.",
-                    remedy="Remove it and start that server so, or remove base_url.",
-                )
+        assert recipe.ask is not None, "a server's recipe has it"
+        if recipe.ask.dialect not in DIALECTS:
+            raise ConfigError(
+                f"recipe {recipe.reference}: ask.dialect: there is no dialect '{recipe.ask.dialect}'.",
+                remedy=did_you_mean(recipe.ask.dialect, DIALECTS),
+            )
+        check_addresses(spec, recipe)
 
     # What a backend adds.
 
@@ -103,7 +95,10 @@ class ServerRunner:
 
     def refusal(self, arm: PlannedArm, cell: Cell) -> str | None:
         """Say why (arm, cell) cannot be done, or None."""
-        if self.base_url(arm) is not None:
+        url, baseline = self.base_url(arm), self._baseline_url()
+        if url is not None:
+            if arm.name != self.spec.baseline and baseline and same_server(url, baseline):
+                return "base_url: the same server as the baseline's, so there is nothing to compare"
             if cell.target_quantization is not None:
                 return "target_quantization: a server that runs already has the weights that it has"
             return self.refuse(arm, cell)
@@ -118,7 +113,7 @@ class ServerRunner:
 
     def start(self) -> None:
         """Find the models and the environment, and load the tokenizer. No server yet."""
-        require("aiohttp", "transformers")
+        require("aiohttp", "prometheus_client", "transformers")
         from dflash_bench.lab.catalogue import resolve
         from dflash_bench.runners.tokenizer import TargetTokenizer
 
@@ -126,6 +121,7 @@ class ServerRunner:
         starts = [arm for arm in spec.arms.values() if (arm.base_url or spec.base_url) is None]
         if starts and self.recipe.environment is not None:
             environments.required(self.recipe)
+            environments.check_device_of(spec, environments.variant_of(self.recipe))
         folder = model_folder(resolve(spec.target, "target"), weights=bool(starts))
         self._folders["target"] = folder
         for arm in starts:
@@ -188,6 +184,9 @@ class ServerRunner:
         url = arm.base_url or self.spec.base_url
         return None if url is None else normal_url(url)
 
+    def _baseline_url(self) -> str | None:
+        return self.spec.arms[self.spec.baseline].base_url or self.spec.base_url
+
     def command(self, arm: PlannedArm, opening: Opening, port: int) -> Launch:
         """Return the command that starts the server of `arm` on `port`."""
         return launch.launch(
@@ -227,14 +226,15 @@ class ServerRunner:
         """Open a session on a server that runs already; it must answer."""
         from dflash_bench.runners.server.session import ServerSession
 
-        key = os.environ.get(API_KEY)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        endpoints = Endpoints(url, self.recipe, headers)
+        endpoints = Endpoints(url, self.recipe, headers())
         if self.recipe.health is not None:
             endpoints.read(self.recipe.health.path)
         known = endpoints.models()
-        model = self.spec.target if self.spec.target in known or len(known) != 1 else known[0]
-        about: dict[str, Any] = {"flags": None}
+        model = model_name(self.spec, self.recipe, arm, known)
+        about: dict[str, Any] = {"flags": None, "model": model}
+        doubts = other_model(model, known, self.spec.target, self._folders["target"])
+        if doubts:
+            about["complaints"] = doubts
         # Not every server says what it is: vLLM's configuration is told in its development mode alone.
         with suppress(InfrastructureError):
             about |= self._about(endpoints)
@@ -275,6 +275,7 @@ class ServerRunner:
             model = launch.fill_text(
                 recipe.ask.model, values, f"recipe {recipe.reference}: ask.model"
             )
+            about["model"] = model
             return ServerSession(self, arm, endpoints, model, about, process, before)
         except BaseException:
             process.stop()

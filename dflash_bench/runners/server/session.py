@@ -6,26 +6,31 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dflash_bench.errors import InfrastructureError
 from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer, Totals
+from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.client.exchange import Exchange, Wire
 from dflash_bench.runners.client.load import Address, Traffic
-from dflash_bench.runners.dialects import DIALECTS
+from dflash_bench.runners.dialects import DIALECTS, Reply
+from dflash_bench.runners.dialects.reading import UNREADABLE, read_reply
 from dflash_bench.runners.ending import ended
 from dflash_bench.runners.machine import Gpu
-from dflash_bench.runners.server.complaints import disagreements, foreign, mislabelled
-from dflash_bench.runners.server.endpoints import Endpoints
+from dflash_bench.runners.server.complaints import disagreements, foreign, incoherent, mislabelled
+from dflash_bench.runners.server.endpoints import Endpoints, NotServed
 from dflash_bench.runners.server.process import ServerProcess, memory_returned
 from dflash_bench.runners.server.shares import Shares
 from dflash_bench.runners.stop import stop_finder
 
 if TYPE_CHECKING:
-    from dflash_bench.runners.acceptance.prometheus import Counters
     from dflash_bench.runners.server.runner import ServerRunner
 
 # Servers count a step after they have sent what it gave.
 SETTLE_S = 0.25
+# The end of a server breaks its connections first; its guardian then takes its children down before it tells.
+DYING_S = 3.0
+SILENT_REQUESTS = 3
 
 
 class ServerSession:
@@ -53,6 +58,7 @@ class ServerSession:
             endpoints.base_url,
             warm_path=health.path if health else "/v1/models",
             headers=endpoints.headers,
+            silence_s=runner.spec.server.silence_s,
             keep_alive=ask.keep_alive,
         )
         self._traffic: Traffic | None = None
@@ -69,23 +75,36 @@ class ServerSession:
         Raises InfrastructureError, with the end of the log, if the server ended.
         """
         self._totals = None
-        flushed = self._endpoints.flush()
-        before = self._counters()
+        complaints = self._flush()
+        before, doubts = self._counters("before")
+        complaints += doubts
         answers: list[Answer] = []
+        queued: list[float | None] = []
+        num_silent = 0
         traffic = Traffic(self._address, [self._wire(r, load.temperature) for r in requests], load)
         self._traffic = traffic
         shares: Shares | None = None
         by_id = {request.id: request for request in requests}
         with closing(_generator(traffic)) as exchanges:
             for exchange in exchanges:
-                self._check_alive(exchange)
+                if exchange.error is not None:
+                    is_refused = exchange.status is None and not exchange.is_silent
+                    self._check_process("during", DYING_S if is_refused else 0.0)
+                num_silent = num_silent + 1 if exchange.is_silent else 0
+                if num_silent == SILENT_REQUESTS:
+                    raise self._hangs()
                 shares = shares or Shares(
                     traffic.full_s, len(requests), load, drafts=self._arm.method != "ar"
                 )
-                answers.append(self._answer(by_id[exchange.id], exchange, shares))
+                request = by_id[exchange.id]
+                reply = self._reply(request, exchange)
+                answers.append(shares.take(request, exchange, reply, self._text(reply)))
+                if answers[-1].error is None:
+                    queued.append(reply.queue_s)
                 yield answers[-1]
         totals = shares.totals() if shares else Totals(wall_s=0.0)
-        self._totals = self._with_counters(totals, before, answers, flushed, traffic)
+        totals = totals.model_copy(update={"client": traffic.client})
+        self._totals = self._with_counters(totals, before, answers, queued, complaints)
 
     def totals(self) -> Totals:
         """Return the totals of the last finished `run`."""
@@ -114,63 +133,120 @@ class ServerSession:
             body.pop("stream_options", None)
         return Wire(wire.id, self._ask.path or wire.path, body)
 
-    def _answer(self, request: Request, exchange: Exchange, shares: Shares) -> Answer:
-        tokenizer = self.runner.tokenizer
-        reply = self._dialect.reply(exchange.events)
-        reply = ended(reply, stop_finder(tokenizer, request.stop))
-        ids = reply.ids
-        text = reply.text if ids is None else tokenizer.decode(ids)
-        if ids is not None and reply.output_tokens is None:
-            reply = replace(reply, output_tokens=len(ids))
-        return shares.take(request, exchange, reply, text)
+    def _reply(self, request: Request, exchange: Exchange) -> Reply:
+        """Read an answer, cut where its text ends in every arm."""
+        reply = read_reply(self._dialect, exchange.events)
+        reply = ended(reply, stop_finder(self.runner.tokenizer, request.stop))
+        if reply.ids is not None and reply.output_tokens is None:
+            reply = replace(reply, output_tokens=len(reply.ids))
+        return reply
 
-    def _check_alive(self, exchange: Exchange) -> None:
-        """Raise with the log's end if a failed exchange was the server's own end."""
-        if exchange.error is None or self._process is None:
+    def _text(self, reply: Reply) -> str | None:
+        return reply.text if reply.ids is None else self.runner.tokenizer.decode(reply.ids)
+
+    def _flush(self) -> list[str]:
+        """Empty the prefix caches of a server of ours; one that runs already is left as it is."""
+        if self._process is None:
+            return []
+        self._check_process("before")
+        said = self._endpoints.flush()
+        if said is None:
+            return []
+        self._check_process("before", SETTLE_S)
+        return [said]
+
+    def _check_process(self, when: str, patience_s: float = 0.0) -> None:
+        """Raise with the log's end if our server has ended, or does so within `patience_s`."""
+        if self._process is None:
             return
-        if self._process.exit_code() is None and exchange.status is None:
-            time.sleep(SETTLE_S)  # a connection breaks before its process is gone
-        if self._process.exit_code() is not None:
-            raise self._process.died(f"during a visit of arm {self._arm.name}")
+        deadline = time.monotonic() + patience_s
+        while self._process.exit_code() is None:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.02)
+        raise self._process.died(f"{when} a visit of arm {self._arm.name}")
 
-    def _counters(self) -> "Counters | None":
-        text = self._endpoints.counters()
-        return None if text is None else self._dialect.counters(text)
+    def _hangs(self) -> InfrastructureError:
+        log = "" if self._process is None else f"; its log ends:\n{self._process.log_tail()}"
+        return InfrastructureError(
+            f"{SILENT_REQUESTS} requests in a row to the server of arm {self._arm.name} ended because nothing came for"
+            f" {self._address.silence_s:g} s{log}",
+            remedy="See why it hangs; raise server.silence_s if it takes as long until a first token.",
+        )
+
+    def _counters(self, when: str) -> tuple[Counters | None, list[str]]:
+        """Return a snapshot, and sentences on why there is none where the recipe names counters.
+
+        A server that runs already may have been started without them; of ours that is a fault of the recipe.
+        """
+        try:
+            text = self._endpoints.counters()
+        except NotServed as error:
+            if self._process is not None:
+                raise
+            return None, [f"the server's counters cannot be read: {error.message}"]
+        except InfrastructureError:
+            self._check_process(when, DYING_S)
+            raise
+        try:
+            return None if text is None else self._dialect.counters(text), []
+        except UNREADABLE as fault:
+            return None, [_unreadable(fault)]
 
     def _with_counters(
         self,
         totals: Totals,
-        before: "Counters | None",
+        before: Counters | None,
         answers: Sequence[Answer],
-        flushed: str | None,
-        traffic: Traffic,
+        queued: Sequence[float | None],
+        complaints: list[str],
     ) -> Totals:
-        """Add what the server's counters gained, what it is, and what is doubtful about either."""
-        complaints = [flushed] if flushed else []
-        acceptance, gained = None, dict[str, Any]()
+        """Add what the server's counters gained, what it is, and what is doubtful or wrong about either."""
+        arm, invalid = self._arm, list[str]()
+        after: Counters | None = None
         if before is not None:
             time.sleep(SETTLE_S)
-            after = self._counters()
-            if after is not None:
+            after, doubts = self._counters("after")
+            complaints = [*complaints, *doubts]
+        acceptance, gained, doubts = None, dict[str, Any](), list[str]()
+        if before is not None and after is not None:
+            invalid = Delta(before, after).restarts()
+            try:
                 acceptance, gained, doubts = self._dialect.between(before, after)
-                complaints += doubts or [
-                    *foreign(gained.get("ended_requests"), answers),
-                    *disagreements(acceptance, answers, self._arm.block_size),
-                ]
+            except UNREADABLE as fault:
+                doubts = [_unreadable(fault)]
         backend = {**self._about, **gained}
-        complaints += mislabelled(
-            self._arm, backend.get("num_speculative_tokens"), acceptance, answers
-        )
-        if complaints:
-            backend["complaints"] = complaints
+        waits = [wait for wait in queued if wait is not None]
+        if waits and len(waits) == len(queued):
+            backend.setdefault("queue_s", round(sum(waits), 9))
+        block_size = _block_size(arm, backend.get("num_speculative_tokens"))
+        complaints = [
+            *self._about.get("complaints", ()),
+            *complaints,
+            *(doubt for doubt in doubts if doubt not in invalid),
+            *(() if doubts else foreign(gained.get("ended_requests"), answers)),
+            *(() if doubts else disagreements(acceptance, answers, block_size)),
+            *incoherent(acceptance, answers),
+        ]
+        tells = self._dialect.tells_drafts
+        would_tell = tells == "answers" or (tells == "counters" and bool(gained))
+        invalid += mislabelled(arm, backend, acceptance, answers, would_tell)
+        said = {"complaints": complaints, "invalid": invalid}
+        backend |= {key: sentences for key, sentences in said.items() if sentences}
         return totals.model_copy(
-            update={
-                "acceptance": acceptance,
-                "block_size": self._arm.block_size,
-                "client": traffic.client,
-                "backend": backend,
-            }
+            update={"acceptance": acceptance, "block_size": block_size, "backend": backend}
         )
+
+
+def _unreadable(fault: Exception) -> str:
+    return f"the server's counters cannot be read: {type(fault).__name__}: {fault}"
+
+
+def _block_size(arm: PlannedArm, drafts_told: int | None) -> int | None:
+    """Return the nodes of a block, the anchor counted: as the arm asks, else as the server says."""
+    if arm.block_size is not None or arm.method == "ar" or drafts_told is None:
+        return arm.block_size
+    return drafts_told + 1
 
 
 def _generator(traffic: Traffic) -> Generator[Exchange, None, None]:

@@ -33,8 +33,8 @@ def wires(count: int) -> list[Wire]:
     ]
 
 
-def sent(url: str, count: int, load: Load, timeout_s: float = 60) -> tuple[list[Exchange], Traffic]:
-    traffic = Traffic(Address(url, timeout_s=timeout_s), wires(count), load)
+def sent(url: str, count: int, load: Load, silence_s: float = 60) -> tuple[list[Exchange], Traffic]:
+    traffic = Traffic(Address(url, silence_s=silence_s), wires(count), load)
     return list(traffic), traffic
 
 
@@ -100,16 +100,34 @@ def test_an_open_loop_sends_when_due_and_never_more_than_its_slots(
     assert gaps(first) == pytest.approx(gaps(again), abs=1e-6)
 
 
+def test_an_open_loop_hands_out_answers_before_all_are_sent(served: Served, url: str) -> None:
+    load = Load(batch_size=2, request_rate=0.01, seed=3)
+    assert due_times(2, 0.01, 1.0, seed=3)[1] > 30
+    exchanges = iter(Traffic(Address(url), wires(2), load))
+    assert next(exchanges).id == "r0"
+    assert len(served.seen) == 1
+    exchanges.close()  # type: ignore[attr-defined]
+
+
+def test_a_request_may_take_long_while_something_comes(served: Served, url: str) -> None:
+    served.step_s = 0.1
+    (exchange,), _ = sent(url, 1, Load(batch_size=1), silence_s=0.9)
+    assert exchange.error is None
+    assert exchange.ended_s - exchange.sent_s > 0.9
+    assert not exchange.is_silent
+
+
 def test_a_failed_request_is_an_exchange_with_a_sentence_and_the_others_go_on(
     served: Served, url: str
 ) -> None:
     served.faults = {1: "500", 2: "cut", 3: "hang"}
-    exchanges, _ = sent(url, 6, Load(batch_size=1), timeout_s=0.5)
+    exchanges, _ = sent(url, 6, Load(batch_size=1), silence_s=0.5)
     errors = {each.id: each.error for each in exchanges}
     assert [errors[name] for name in ("r0", "r4", "r5")] == [None] * 3
     assert errors["r1"] == ('the server answered HTTP 500: {"error": {"message": "out of luck"}}')
     assert "the connection failed after" in (errors["r2"] or "")
-    assert errors["r3"] == "no end after 0.5 s, with 0 bytes received"
+    assert [each.id for each in exchanges if each.is_silent] == ["r3"]
+    assert errors["r3"] == "nothing came for 0.5 s, after 0 bytes"
 
 
 def test_a_server_that_is_not_there_fails_each_request() -> None:
@@ -165,7 +183,9 @@ def test_arrivals_are_those_of_their_seed_with_the_asked_mean_and_spread() -> No
 
 
 @given(
-    payloads=st.lists(st.text(st.characters(exclude_characters="\r\n"), min_size=1), max_size=5),
+    payloads=st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1), max_size=5
+    ),
     ends=st.sampled_from(["\n", "\r\n"]),
     cuts=st.lists(st.integers(0, 200)),
 )

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from dflash_bench.errors import ConfigError, InfrastructureError
-from dflash_bench.plan import Cell, PlannedArm
+from dflash_bench.plan import Cell, PlannedArm, make_plan
+from dflash_bench.runners import folders
 from dflash_bench.runners.base import Load, Opening
 from dflash_bench.runners.openai import make
 from dflash_bench.runners.recipe import load_recipe
@@ -65,6 +66,34 @@ def test_a_server_that_dies_during_a_visit_ends_it_with_its_log(tmp_path: Path) 
         session.close()
 
 
+def test_a_server_that_dies_beside_visits_is_told_with_its_log(tmp_path: Path) -> None:
+    made = runner(tmp_path)
+    for when, count in (("before", 0), ("after", 3)):
+        session = made.open(AR, Opening(log=tmp_path / f"{when}.log"))
+        try:
+            visit = session.run(requests(3), Load(1))
+            for _ in range(count):
+                next(visit)
+            os.kill(session.pid or 0, signal.SIGKILL)
+            found = rf"(?s){when} a visit of arm ar.*serving on port"
+            with pytest.raises(InfrastructureError, match=found):
+                list(visit)
+        finally:
+            session.close()
+
+
+def test_a_flush_of_our_own_server_that_fails_is_complained_of(tmp_path: Path) -> None:
+    flush = {"path": "/reset_prefix_cache", "ok": "emptied"}
+    session = runner(tmp_path, flush=flush).open(AR, Opening(log=tmp_path / "s.log"))
+    try:
+        _, totals = asked(session)
+    finally:
+        session.close()
+    assert totals.backend["complaints"] == [
+        "the prefix cache was not emptied: /reset_prefix_cache answered '{\"success\": true}'"
+    ]
+
+
 def test_a_server_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:
     start = recipe()["start"]
     start["command"] = [sys.executable, "-c", "print('no such flag {port}'); raise SystemExit(3)"]
@@ -77,6 +106,7 @@ def test_a_server_that_does_not_start_shows_its_log_and_leaves_nothing(tmp_path:
 
 def test_a_plain_openai_server_is_asked_for_text(served: Served, url: str) -> None:
     served.plain = True
+    served.model = "m"
     arms = {"ar": {"method": "ar"}, "two": {"method": "dflash", "base_url": url}}
     made = make(spec(base_url=url + "/v1", arms=arms))
     made.start()
@@ -93,6 +123,22 @@ def test_a_plain_openai_server_is_asked_for_text(served: Served, url: str) -> No
         assert answer.window is not None
         assert answer.window.steps is None
     assert totals.acceptance is None
+    assert totals.backend["model"] == "m"
+    (doubt,) = totals.backend["complaints"]
+    assert "asked for model 'm', and the target is 'markov'" in doubt
+
+
+def test_a_recipe_of_the_users_names_the_model_of_the_users_server(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    made = runner(tmp_path, url, ask={"dialect": "vllm", "model": "mine-{dtype}"})
+    asked(made.open(DFLASH, Opening()), count=1)
+    assert served.seen[0]["model"] == "mine-float32"
+    served.model = "/somewhere/markov"
+    made = runner(tmp_path, url)
+    _, totals = asked(made.open(DFLASH, Opening()), count=1)
+    assert served.seen[1]["model"] == totals.backend["model"] == "/somewhere/markov"
+    assert "complaints" not in totals.backend
 
 
 def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
@@ -123,6 +169,51 @@ def test_what_only_a_start_can_do_is_refused_of_a_server_that_runs(
     )
     found = ServerRunner(spec(base_url=url), load_recipe(path)).refusal(AR, cell)
     assert "has the weights that it has" in (found or "")
+
+
+def test_one_server_is_not_compared_with_itself(tmp_path: Path) -> None:
+    path = tmp_path / "fake.yaml"
+    path.write_text(yaml.safe_dump(recipe()))
+    arms = {
+        "ar": {"method": "ar", "base_url": "http://localhost:8000"},
+        "same": {"method": "dflash", "base_url": "http://127.0.0.1:8000/v1"},
+        "other": {"method": "dflash", "base_url": "http://127.0.0.1:8001"},
+    }
+    made = ServerRunner(spec(arms=arms), load_recipe(path))
+    cell = Cell(workload="w", batch_size=1, context_length=None, temperature=0.0)
+    said = {name: made.refusal(arm, cell) for name, arm in make_plan(made.spec).arms.items()}
+    assert said == {
+        "ar": None,
+        "same": "base_url: the same server as the baseline's, so there is nothing to compare",
+        "other": None,
+    }
+
+
+def test_one_server_has_one_block_size(tmp_path: Path) -> None:
+    path = tmp_path / "fake.yaml"
+    path.write_text(yaml.safe_dump(recipe()))
+    arms = {
+        "ar": {"method": "ar"},
+        "b": {"method": "dflash", "base_url": "http://127.0.0.1:8001"},
+    }
+    swept = spec(arms=arms, sweep={"block_size": [4, 8]})
+    with pytest.raises(ConfigError, match=r"sweep\.block_size: \[4, 8\], and arm b is one server"):
+        ServerRunner(swept, load_recipe(path))
+    ServerRunner(spec(arms=arms, sweep={"block_size": [4]}), load_recipe(path))
+
+
+def test_an_unknown_dialect_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    path = tmp_path / "fake.yaml"
+    path.write_text(yaml.safe_dump(recipe(ask={"dialect": "vlm"})))
+    with pytest.raises(ConfigError, match=r"ask\.dialect: there is no dialect 'vlm'") as refused:
+        ServerRunner(spec(), load_recipe(path))
+    assert "Did you mean 'vllm'?" in refused.value.remedy
+
+
+def test_what_reads_counters_is_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "find_spec", lambda name: None if "prom" in name else object())
+    with pytest.raises(ConfigError, match="need prometheus_client"):
+        runner(tmp_path)
 
 
 def test_a_recipe_refuses_what_it_does_not_have(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dflash_bench.errors import InfrastructureError
+from dflash_bench.plan import PlannedArm
 from dflash_bench.runners.base import Load, Opening
 from tests.fakes.served import Served, serving
 from tests.fakes.serving import AR, DFLASH, asked, requests, runner, somebody_asks
@@ -42,7 +43,8 @@ def test_counters_answers_and_steps_tell_one_acceptance(
         counted.steps + (counted.accepted or 0) - (counted.overshoot or 0)
     )
     assert (totals.block_size, totals.backend["num_speculative_tokens"]) == (4, 3)
-    assert served.counts["flushes"] == 1
+    assert "invalid" not in totals.backend
+    assert served.counts["flushes"] == 0, "it is not ours"
 
 
 def test_plain_decoding_has_a_step_per_token_and_no_acceptance(
@@ -107,14 +109,6 @@ def test_other_traffic_in_the_counters_is_complained_of(
     assert gained - told == steps
 
 
-def test_a_flush_that_fails_is_complained_of(tmp_path: Path, served: Served, url: str) -> None:
-    served.flushes = False
-    _, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()))
-    assert totals.backend["complaints"] == [
-        "the prefix cache was not emptied: /reset_prefix_cache answered '{\"success\": false}'"
-    ]
-
-
 def test_a_prompt_that_the_server_reads_otherwise_is_an_error_of_its_request(
     tmp_path: Path, served: Served, url: str
 ) -> None:
@@ -126,12 +120,13 @@ def test_a_prompt_that_the_server_reads_otherwise_is_an_error_of_its_request(
 def test_failures_of_single_requests_leave_the_others(
     tmp_path: Path, served: Served, url: str
 ) -> None:
-    served.faults = {0: "500", 2: "cut", 3: "event"}
+    served.faults = {0: "500", 2: "cut", 3: "event", 4: "garbage"}
     answers, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()), Load(1))
     errors = {answer.request: answer.error for answer in answers}
-    assert [errors[f"r{i}"] is None for i in range(6)] == [False, True, False, False, True, True]
+    assert [errors[f"r{i}"] is None for i in range(6)] == [False, True, False, False, False, True]
     assert "out of luck" in (errors["r0"] or "")
     assert "the engine is dead" in (errors["r3"] or "")
+    assert "is not what a server of dialect vllm sends: AttributeError" in (errors["r4"] or "")
     # What a failed request cost the counters is not known: nothing is held against them.
     assert "complaints" not in totals.backend
 
@@ -161,19 +156,98 @@ def test_a_stop_string_ends_an_answer_after_its_last_token(tmp_path: Path, url: 
     assert sum(answer.steps.committed) == 5
 
 
-def test_a_server_that_is_not_what_its_arm_says_is_complained_of(
+def test_a_server_that_is_not_what_its_arm_says_measures_nothing(
     tmp_path: Path, served: Served, url: str
 ) -> None:
     made = runner(tmp_path, url)
     _, totals = asked(made.open(AR, Opening()))
-    assert totals.backend["complaints"] == [
+    assert totals.backend["invalid"] == [
         "arm ar is plain decoding, and its server tells of drafts: it speculates"
     ]
     served.num_draft_tokens = 2
     _, totals = asked(made.open(DFLASH, Opening()))
-    assert totals.backend["complaints"] == [
+    assert totals.backend["invalid"] == [
         "arm dflash asks for 3 drafts a step, and its server makes 2"
     ]
+    served.num_draft_tokens = 0
+    _, totals = asked(made.open(DFLASH, Opening()))
+    assert totals.backend["invalid"] == [
+        "arm dflash drafts, and its server tells of no drafts: it does not speculate"
+    ]
+    assert "complaints" not in totals.backend
+
+
+def test_silence_about_drafts_is_held_against_a_server_only_where_it_would_tell(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.num_draft_tokens, served.counting = 0, False
+    _, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()))
+    assert "invalid" not in totals.backend
+    served.counting = True
+    made = runner(tmp_path, url, ask={"dialect": "openai"})
+    _, totals = asked(made.open(DFLASH, Opening()))
+    assert "invalid" not in totals.backend
+
+
+def test_counters_that_started_anew_measure_nothing(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    session = runner(tmp_path, url).open(DFLASH, Opening())
+    asked(session)
+    served.reset_at = len(served.seen) + 5
+    _, totals = asked(session)
+    (sentence,) = totals.backend["invalid"]
+    assert "the counters started anew during the visit" in sentence
+    assert totals.acceptance is None
+    assert "complaints" not in totals.backend
+
+
+def test_a_found_server_without_counters_is_complained_of_once(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.counting = False
+    answers, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()))
+    (complaint,) = totals.backend["complaints"]
+    assert "counters cannot be read" in complaint
+    assert "/metrics: the server answered HTTP 404" in complaint
+    assert totals.acceptance is None
+    assert all(answer.acceptance is not None for answer in answers)
+
+
+def test_the_block_of_an_arm_that_has_none_is_what_its_server_says(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    arm = PlannedArm(name="dflash", method="dflash")
+    _, totals = asked(runner(tmp_path, url).open(arm, Opening()))
+    assert totals.block_size == 4
+
+
+def test_three_silent_requests_in_a_row_end_a_visit(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.faults = {0: "hang", 2: "hang", **dict.fromkeys(range(4, 20), "hang")}
+    session = runner(tmp_path, url, silence_s=0.3).open(DFLASH, Opening())
+    with pytest.raises(InfrastructureError, match=r"3 requests in a row.*nothing came for 0.3 s"):
+        list(session.run(requests(20), Load(1)))
+    assert 7 <= len(served.seen) < 20
+
+
+def test_the_wait_inside_a_server_is_summed_from_its_answers(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.queue_ms = 20.0
+    _, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()), count=4)
+    assert totals.backend["queue_s"] == 0.08
+
+
+def test_records_that_break_their_identities_are_complained_of(
+    tmp_path: Path, served: Served, url: str
+) -> None:
+    served.inflated = 1
+    _, totals = asked(runner(tmp_path, url).open(DFLASH, Opening()))
+    found = [each for each in totals.backend["complaints"] if "cannot be" in each]
+    assert len(found) == 3
+    assert found[0].startswith("the acceptance of r")
 
 
 def test_closing_a_session_stops_a_visit_that_nobody_finishes(

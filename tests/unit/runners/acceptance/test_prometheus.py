@@ -69,6 +69,14 @@ def test_a_restart_is_seen_by_a_count_that_fell_or_was_made_anew() -> None:
     assert "app:tokens_created" in anew
 
 
+def test_a_series_that_is_gone_was_lost_with_its_server() -> None:
+    lines = [line for line in BEFORE.splitlines() if 'engine="1"' not in line]
+    (gone,) = Delta(snapshot(BEFORE), snapshot("\n".join(lines))).restarts()
+    assert "app:tokens_total went from 5 to nothing" in gone
+    untyped = snapshot("# TYPE app:other gauge\napp:other 1\n")
+    assert Delta(snapshot(BEFORE), untyped).restarts()
+
+
 def test_a_gauge_may_fall() -> None:
     quiet = BEFORE.replace("busy 4", "busy 0")
     assert Delta(snapshot(BEFORE), snapshot(quiet)).restarts() == []

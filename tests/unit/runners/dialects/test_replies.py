@@ -220,6 +220,28 @@ def test_one_usage_at_the_end_is_not_one_chunk_of_all_tokens() -> None:
     assert (answer.output_tokens, answer.chunks) == (5, ())
 
 
+def test_a_usage_that_rides_on_the_end_does_not_hide_the_first_token() -> None:
+    end = choice("", finish_reason="stop") | {"usage": {"completion_tokens": 4}}
+    payloads = [(1.0, choice("all of the text")), (5.0, end)]
+    answer = DIALECTS["openai"]().reply([(at_s, json.dumps(p).encode()) for at_s, p in payloads])
+    assert (answer.output_tokens, answer.first_s, answer.chunks) == (4, 1.0, ())
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "openai", "lmdeploy", "tensorrt-llm"])
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_a_request_that_the_server_gave_up_is_an_error(dialect: str, reason: str) -> None:
+    end = choice(" b", finish_reason=reason) | {"usage": {"completion_tokens": 2}}
+    answer = DIALECTS[dialect]().reply(stream(choice("a"), end))
+    assert answer.error == f"the server gave the request up (finish_reason '{reason}')"
+    assert answer.output_tokens is None
+
+
+def test_lmdeploy_adds_a_token_for_eos_alone() -> None:
+    for reason, tokens in (("stop", 3), ("length", 2), ("tool_calls", 2)):
+        end = choice(" b", finish_reason=reason) | {"usage": {"completion_tokens": 2}}
+        assert DIALECTS["lmdeploy"]().reply(stream(choice("a"), end)).output_tokens == tokens
+
+
 def test_a_first_token_without_text_is_the_first_token() -> None:
     answer = DIALECTS["openai"]().reply(
         stream(
