@@ -13,6 +13,7 @@ def plan_text(plan: dict[str, Any]) -> str:
         f"{plan['name']} on runner {plan['runner']}: {len(plan['cells'])} cells x {len(plan['arms'])} arms"
         f" x {plan['rounds']} rounds = {len(measured)} measured visits"
         f" ({len(plan['visits'])} with warm-up and controls); baseline {plan['baseline']}.",
+        *_starts(plan),
         "",
         "arms",
         *(f"  {_arm(arm)}" for arm in plan["arms"].values()),
@@ -37,6 +38,16 @@ def plan_text(plan: dict[str, Any]) -> str:
             for entry in plan["unsupported"]
         ]
     return "\n".join(lines)
+
+
+def _starts(plan: dict[str, Any]) -> list[str]:
+    """Say how often a backend is started, where it is; nothing where arms stay open."""
+    starts = {visit["start"] for visit in plan["visits"]} - {None}
+    if not starts:
+        return []
+    return [
+        f"{len(starts)} starts of the backend: one for each arm in each round, which then visits all of its cells."
+    ]
 
 
 def _arm(arm: dict[str, Any]) -> str:

@@ -48,3 +48,11 @@ def test_a_drafting_arm_shows_what_is_set() -> None:
 def test_every_runner_is_one_line() -> None:
     printed = CliRunner().invoke(listing.command, ["runners"]).stdout.splitlines()
     assert [line.split()[0] for line in printed] == names("runners")
+
+
+def test_how_often_a_backend_is_started_is_said_where_it_is() -> None:
+    arms = {"ar": {"method": "ar"}, "d": {"method": "dflash", "draft": "x", "block_size": 4}}
+    spec = Spec.model_validate({"name": "x", "target": "lab", "workloads": ["w"], "arms": arms})
+    started = plan_text(make_plan(spec, nesting="start").model_dump(mode="json"))
+    assert "12 starts of the backend" in started
+    assert "starts of the backend" not in plan_text(make_plan(spec).model_dump(mode="json"))
