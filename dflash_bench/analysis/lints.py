@@ -135,5 +135,7 @@ def _defects(sample: Sample) -> Iterator[Lint]:
 
 
 def _sentence(text: str) -> str:
-    """Return a backend's sentence as it stands in a report: with a capital, without its full stop."""
-    return text[:1].upper() + text[1:].rstrip(".")
+    """Return a backend's sentence as it stands in a report: with a capital but for names, without its full stop."""
+    first = text.partition(" ")[0]
+    plain = first.isalpha() and first.islower()
+    return (text[:1].upper() + text[1:] if plain else text).rstrip(".")

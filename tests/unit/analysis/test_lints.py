@@ -74,6 +74,8 @@ def test_what_a_build_is_known_to_do_wrong_is_said_with_the_figures() -> None:
     (lint,) = lints(sample(ONE, backend={"defects": ["it norms by the first layer"]}), CLEAN)
     assert (lint["code"], lint["severity"]) == ("DFB205", "warning")
     assert lint["message"] == "It norms by the first layer."
+    (lint,) = lints(sample(ONE, backend={"defects": ["vLLM takes ids otherwise"]}), CLEAN)
+    assert lint["message"] == "vLLM takes ids otherwise."
 
 
 def test_a_server_that_is_not_its_arm_is_no_measurement() -> None:
