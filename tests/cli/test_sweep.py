@@ -168,7 +168,14 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(tmp_path: Path) -> Non
     folder = tmp_path / "out"
     command = [sys.executable, "-m", "tests.fakes.cli", "sweep"]
     command += [str(write_spec(tmp_path, target="slow")), "-o", str(folder)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what runs in the background with interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     while not (folder / "records.jsonl").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
