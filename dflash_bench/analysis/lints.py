@@ -27,6 +27,26 @@ BUSY = 0.8  # CPU seconds of the client per second
 COMPARED = ("max_requests", "max_batched_tokens", "graph_mode", "async_scheduling", "prefix_cache")
 
 
+SAID: dict[str, tuple[str, Severity, str]] = {
+    "complaints": (
+        "DFB202",
+        "warning",
+        "Let nothing else talk to the server, and look at its log.",
+    ),
+    "defects": (
+        "DFB205",
+        "warning",
+        "Take another build or mend the drafter's config; the figures hold for this build alone.",
+    ),
+    "invalid": (
+        "DFB206",
+        "invalid",
+        "Start the server as its arm says, or call the arm what the server does.",
+    ),
+}
+"""Keys of `Totals.backend` whose sentences are doubts: code, severity, remedy."""
+
+
 class Lint(TypedDict):
     """One doubt."""
 
@@ -38,15 +58,14 @@ class Lint(TypedDict):
 
 def lints(sample: Sample, baseline: Sample) -> list[Lint]:
     """Return the doubts about an arm in one cell; `baseline` is what it is compared with, itself of the baseline."""
-    return [
+    found = [
         *_client(sample),
-        *_counters(sample),
+        *_said(sample),
         *_prefix_cache(sample),
         *_settings(sample, baseline),
-        *_defects(sample),
-        *_invalid(sample),
         *_partly_told(sample),
     ]
+    return sorted(found, key=lambda lint: lint["code"])
 
 
 def _client(sample: Sample) -> Iterator[Lint]:
@@ -66,24 +85,13 @@ def _client(sample: Sample) -> Iterator[Lint]:
     )
 
 
-def _counters(sample: Sample) -> Iterator[Lint]:
-    for complaint in sentences(sample, "complaints"):
-        yield Lint(
-            code="DFB202",
-            severity="warning",
-            message=f"{_sentence(complaint)}.",
-            remedy="Let nothing else talk to the server, and look at its log.",
-        )
-
-
-def _invalid(sample: Sample) -> Iterator[Lint]:
-    for sentence in sentences(sample, "invalid"):
-        yield Lint(
-            code="DFB206",
-            severity="invalid",
-            message=f"{_sentence(sentence)}.",
-            remedy="Start the server as its arm says, or call the arm what the server does.",
-        )
+def _said(sample: Sample) -> Iterator[Lint]:
+    """Pass on what backends said in sentences of their own."""
+    for key, (code, severity, remedy) in SAID.items():
+        for sentence in sentences(sample, key):
+            yield Lint(
+                code=code, severity=severity, message=f"{_sentence(sentence)}.", remedy=remedy
+            )
 
 
 def _partly_told(sample: Sample) -> Iterator[Lint]:
@@ -122,16 +130,6 @@ def _settings(sample: Sample, baseline: Sample) -> Iterator[Lint]:
                 message=f"{key} is {here[key]}, and {there[key]} in the baseline.",
                 remedy="Add an arm {method: ar, matched: METHOD} to see what that costs by itself.",
             )
-
-
-def _defects(sample: Sample) -> Iterator[Lint]:
-    for sentence in sentences(sample, "defects"):
-        yield Lint(
-            code="DFB205",
-            severity="warning",
-            message=f"{_sentence(sentence)}.",
-            remedy="Take another build or mend the drafter's config; the figures hold for this build alone.",
-        )
 
 
 def _sentence(text: str) -> str:

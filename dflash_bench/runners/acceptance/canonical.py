@@ -59,6 +59,30 @@ def settle(
     )
 
 
+def settle_counted(
+    source: str,
+    *,
+    drafts: int,
+    drafted: int,
+    accepted: int,
+    output_tokens: int | None,
+    requests: int | None,
+    per_position: Sequence[int] | None,
+) -> Acceptance:
+    """Return the record of what a server counted. One in which every pass judged k drafts is taken to draft always."""
+    known = output_tokens is not None and requests is not None
+    return settle(
+        source,
+        drafts=drafts,
+        drafted=drafted,
+        accepted=accepted,
+        output_tokens=output_tokens if known else None,
+        requests=requests or 0,
+        always_drafts=per_position is not None and drafted == drafts * len(per_position),
+        per_position=per_position,
+    )
+
+
 def histogram_of(per_position: Sequence[int], steps: int) -> tuple[int, ...]:
     """Return how many of `steps` accepted exactly 0, 1, ..., k drafts, from how many accepted at least 1, ..., k."""
     at_least = [steps, *per_position, 0]

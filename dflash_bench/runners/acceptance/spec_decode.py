@@ -12,7 +12,7 @@ token was dropped and no pass was plain; hence the output tokens and requests, w
 """
 
 from dflash_bench.records.schema import Acceptance
-from dflash_bench.runners.acceptance.canonical import histogram_of, settle
+from dflash_bench.runners.acceptance.canonical import histogram_of, settle_counted
 from dflash_bench.runners.acceptance.prometheus import Delta
 
 
@@ -57,15 +57,13 @@ def between(
                 accepted_per_position=per_position,
                 histogram=None if per_position is None else histogram_of(per_position, passes),
             )
-    known = output_tokens is not None and requests is not None
-    record = settle(
+    record = settle_counted(
         source,
         drafts=drafts,
         drafted=drafted,
         accepted=accepted,
-        output_tokens=output_tokens if known else None,
-        requests=requests or 0,
-        always_drafts=per_position is not None and drafted == drafts * len(per_position),
+        output_tokens=output_tokens,
+        requests=requests,
         per_position=per_position,
     )
     return None if drafts == 0 and not record.steps else record

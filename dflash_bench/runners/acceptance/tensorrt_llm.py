@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dflash_bench.records.schema import Acceptance
-from dflash_bench.runners.acceptance.canonical import settle
+from dflash_bench.runners.acceptance.canonical import settle_counted
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta, read
 
 ITERATION = "iteration:"
@@ -78,15 +78,13 @@ def _record(
         return None
     if drafts is None:
         return Acceptance(source=source, drafted=drafted, accepted=accepted)
-    known = output_tokens is not None and requests is not None
-    return settle(
+    return settle_counted(
         source,
         drafts=drafts,
         drafted=drafted,
         accepted=accepted,
-        output_tokens=output_tokens if known else None,
-        requests=requests or 0,
-        always_drafts=per_position is not None and drafted == drafts * len(per_position),
+        output_tokens=output_tokens,
+        requests=requests,
         per_position=per_position,
     )
 

@@ -2,19 +2,19 @@
 
 body     every setting of sampling is written out, so that no server's default (or `generation_config.json`) decides
 reply    what arrived, already stamped, becomes tokens, text, their times, and the canonical acceptance record
-counters a server-wide snapshot, and what two of them say about the visit between
+counters a server-wide snapshot, and `gained`: what two of them say about the visit between
 
 Output ids and counts INCLUDE the token that ended the text, EOS or another, as in the reference engine; each dialect
 says where its server leaves it out.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from dflash_bench.records.schema import Acceptance, Steps
-from dflash_bench.runners.acceptance.prometheus import Counters
+from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
 from dflash_bench.spec import SamplingSpec
@@ -49,11 +49,25 @@ class Reply:
     error: str | None = None
 
 
+@dataclass(frozen=True)
+class Gained:
+    """What counters tell of a visit: its acceptance, keys of `Totals.backend` (None: not told), doubts (sentences)."""
+
+    acceptance: Acceptance | None = None
+    told: Mapping[str, Any] = field(default_factory=dict)
+    doubts: Sequence[str] = ()
+
+    @property
+    def backend(self) -> dict[str, Any]:
+        """The keys that were told."""
+        return {key: value for key, value in self.told.items() if value is not None}
+
+
 class Dialect(Protocol):
     """One kind of server's way to be asked. `takes_ids`: prompts go out as token ids, else as text.
 
     `tells_drafts`: where such a server shows for certain that it drafts, so that silence there means that it does not:
-    in each answer, or in the counters of `between` if these are served. None: its silence says nothing.
+    in each answer, or in the counters of `gained` if these are served. None: its silence says nothing.
     """
 
     name: str
@@ -71,10 +85,15 @@ class Dialect(Protocol):
     def counters(self, metrics: str) -> Counters | None:
         """Read a snapshot of the server's counters; None if this text holds none."""
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
-        """Say what happened between two snapshots: acceptance, keys of `Totals.backend`, complaints (sentences)."""
+    def gained(self, delta: Delta) -> Gained:
+        """Say what the counters gained between two snapshots of a server that did not restart in between."""
+
+
+def gained_between(dialect: Dialect, before: Counters, after: Counters) -> tuple[Gained, list[str]]:
+    """Return what the counters gained, and sentences on a restart in between, after which they say nothing."""
+    delta = Delta(before, after)
+    restarts = delta.restarts()
+    return Gained() if restarts else dialect.gained(delta), restarts
 
 
 def seed_of(sampling: SamplingSpec, request: Request) -> int:

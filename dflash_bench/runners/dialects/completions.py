@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dflash_bench.runners.base import Request
-from dflash_bench.runners.dialects.base import Event, FinishReason, seed_of
+from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, seed_of
 from dflash_bench.spec import SamplingSpec
 
 # Of vLLM (abort, error), LMDeploy (abort, error) and TensorRT-LLM (cancelled, timeout).
@@ -22,7 +22,7 @@ BROKEN_OFF = ("abort", "aborted", "error", "cancelled", "timeout")
 def body(
     request: Request, sampling: SamplingSpec, temperature: float, model: str
 ) -> dict[str, Any]:
-    """Write out the settings that every server of this format knows, as a stream with a count of tokens."""
+    """Write out the settings of OpenAI's format, and those that its servers share beside it, as a counted stream."""
     return {
         "model": model,
         "prompt": request.text,
@@ -34,6 +34,11 @@ def body(
         "frequency_penalty": sampling.frequency_penalty,
         "seed": seed_of(sampling, request),
         "stop": list(request.stop),
+        "top_k": sampling.top_k,
+        "min_p": 0.0,
+        "repetition_penalty": sampling.repetition_penalty,
+        "ignore_eos": False,
+        "skip_special_tokens": False,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -125,14 +130,8 @@ class _Reading:
 def read(events: Sequence[Event]) -> Stream:
     """Put an answer together; what went wrong is in its `error`, a sentence."""
     reading = _Reading()
-    error = None
-    for at_s, payload in events:
-        if payload.strip() == b"[DONE]":
-            continue
-        chunk = parsed(payload)
-        if isinstance(chunk, str) or (chunk.get("error") and not chunk.get("choices")):
-            error = chunk if isinstance(chunk, str) else error_of(chunk)
-            break
+    chunks, error = objects(events)
+    for at_s, chunk in chunks:
         reading.take(at_s, chunk)
     if error is None and reading.finish_reason is None:
         error = "the answer ended before the server said why (no finish_reason)"
@@ -153,6 +152,23 @@ def read(events: Sequence[Event]) -> Stream:
     )
 
 
+def reply_of(stream: Stream) -> Reply:
+    """Return a stream as a reply, without what is a server's own to tell."""
+    if stream.error is not None:
+        return Reply(error=stream.error)
+    return Reply(
+        ids=stream.ids,
+        text=stream.text,
+        output_tokens=stream.output_tokens,
+        finish_reason=finish_of(stream),
+        prompt_tokens=stream.prompt_tokens,
+        cached_tokens=stream.cached_tokens,
+        chunks=stream.chunks,
+        first_s=stream.first_s,
+        last_s=stream.last_s,
+    )
+
+
 def _counted(reading: _Reading) -> tuple[tuple[float, int], ...]:
     """Return the chunks with their tokens; none where they do not make up the whole, or where one counts for all.
 
@@ -165,6 +181,26 @@ def _counted(reading: _Reading) -> tuple[tuple[float, int], ...]:
     is_late = bool(found) and found[0][0] != reading.first_s
     is_one_for_all = reading.ids is None and (is_lumped or is_late)
     return tuple(found) if is_whole and not is_one_for_all else ()
+
+
+def objects(
+    events: Sequence[Event],
+) -> tuple[list[tuple[float, Mapping[str, Any]]], str | None]:
+    """Return the JSON objects of a stream, each with its arrival, up to an error, and that error's sentence.
+
+    The last event of OpenAI's streams, `[DONE]`, is none. An event that has choices beside its error is an answer.
+    """
+    found: list[tuple[float, Mapping[str, Any]]] = []
+    for at_s, payload in events:
+        if payload.strip() == b"[DONE]":
+            continue
+        chunk = parsed(payload)
+        if isinstance(chunk, str):
+            return found, chunk
+        if chunk.get("error") and not chunk.get("choices"):
+            return found, error_of(chunk)
+        found.append((at_s, chunk))
+    return found, None
 
 
 def parsed(payload: bytes) -> Mapping[str, Any] | str:

@@ -10,14 +10,20 @@ then `ids` are None.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import prometheus, spec_decode
 from dflash_bench.runners.acceptance.llama_cpp import of_timings
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, TellsDrafts, seed_of
-from dflash_bench.runners.dialects.completions import error_of, parsed
+from dflash_bench.runners.dialects.base import (
+    Event,
+    FinishReason,
+    Gained,
+    Reply,
+    TellsDrafts,
+    seed_of,
+)
+from dflash_bench.runners.dialects.completions import objects
 from dflash_bench.spec import SamplingSpec
 
 FINISH: dict[str, FinishReason] = {"eos": "eos", "limit": "length", "word": "stop"}
@@ -68,14 +74,8 @@ class LlamaCpp:
         texts: list[str] = []
         running: list[Mapping[str, Any]] = []
         told = 0
-        for at_s, payload in events:
-            if payload.strip() == b"[DONE]":
-                continue
-            event = parsed(payload)
-            if isinstance(event, str):
-                return Reply(error=event)
-            if event.get("error"):
-                return Reply(error=error_of(event))
+        found, error = objects(events)
+        for at_s, event in found:
             now = int(event.get("tokens_predicted", told))
             ids += event.get("tokens") or []
             texts.append(event.get("content") or "")
@@ -85,23 +85,19 @@ class LlamaCpp:
             if event.get("stop"):
                 return _reply(event, ids, "".join(texts), chunks, running)
             running.append(event.get("timings") or {})
-        return Reply(error="the answer ended before the server said why (no event with stop)")
+        return Reply(
+            error=error or "the answer ended before the server said why (no event with stop)"
+        )
 
     def counters(self, metrics: str) -> Counters | None:
         """Read /metrics, which a server started with `--metrics` has."""
         return prometheus.read(metrics)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
+    def gained(self, delta: Delta) -> Gained:
         """Say what the counters gained. Requests are not counted there, so that plain steps cannot be told."""
-        delta = Delta(before, after)
-        complaints = delta.restarts()
-        if complaints:
-            return None, {}, complaints
         acceptance = spec_decode.between(delta, "llamacpp", "llama.cpp /metrics")
-        cached = delta.count("llamacpp:prompt_tokens_cached_total")
-        return acceptance, {} if cached is None else {"cached_prompt_tokens": cached}, []
+        told = {"cached_prompt_tokens": delta.count("llamacpp:prompt_tokens_cached_total")}
+        return Gained(acceptance, told)
 
 
 def _reply(

@@ -8,14 +8,12 @@ nor frequency penalty: with these set, other engines sample from another law. to
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import spec_decode
-from dflash_bench.runners.acceptance.prometheus import Counters, Delta
+from dflash_bench.runners.acceptance.prometheus import Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
+from dflash_bench.runners.dialects.base import Event, Gained, Reply, TellsDrafts
 from dflash_bench.runners.dialects.completions import body
 from dflash_bench.runners.dialects.openai import OpenAI
 from dflash_bench.spec import SamplingSpec
@@ -34,12 +32,7 @@ class Lmdeploy(OpenAI):
         asked = body(request, sampling, temperature, model)
         asked |= {
             "max_completion_tokens": asked.pop("max_tokens"),
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": sampling.repetition_penalty,
             "repetition_ngram_size": 0,
-            "ignore_eos": False,
-            "skip_special_tokens": False,
         }
         return Wire(request.id, "/v1/completions", asked)
 
@@ -50,17 +43,11 @@ class Lmdeploy(OpenAI):
             return reply
         return replace(reply, output_tokens=reply.output_tokens + 1)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
+    def gained(self, delta: Delta) -> Gained:
         """Say what the counters gained. They count ended requests, and tokens as the usage does, without the last."""
-        delta = Delta(before, after)
-        complaints = delta.restarts()
-        if complaints:
-            return None, {}, complaints
         acceptance = spec_decode.between(delta, "lmdeploy", "lmdeploy /metrics")
-        said = {
+        told = {
             "queue_s": delta.seconds("lmdeploy:request_queue_time_seconds_sum"),
             "cached_prompt_tokens": delta.count("lmdeploy:cached_tokens_total"),
         }
-        return acceptance, {k: v for k, v in said.items() if v is not None}, complaints
+        return Gained(acceptance, told)

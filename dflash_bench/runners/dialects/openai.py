@@ -8,15 +8,13 @@ Acceptance is not told. `completion_tokens` is taken as it is: whether it counts
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import prometheus
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
-from dflash_bench.runners.dialects.completions import body, finish_of, read
+from dflash_bench.runners.dialects.base import Event, Gained, Reply, TellsDrafts
+from dflash_bench.runners.dialects.completions import body, read, reply_of
 from dflash_bench.spec import SamplingSpec
 
 
@@ -33,38 +31,16 @@ class OpenAI:
         """Write the request down."""
         asked = body(request, sampling, temperature, model)
         asked["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
-        asked |= {
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": sampling.repetition_penalty,
-            "ignore_eos": False,
-            "skip_special_tokens": False,
-        }
         return Wire(request.id, "/v1/completions", asked)
 
     def reply(self, events: Sequence[Event]) -> Reply:
         """Read an answer."""
-        stream = read(events)
-        if stream.error is not None:
-            return Reply(error=stream.error)
-        return Reply(
-            ids=stream.ids,
-            text=stream.text,
-            output_tokens=stream.output_tokens,
-            finish_reason=finish_of(stream),
-            prompt_tokens=stream.prompt_tokens,
-            cached_tokens=stream.cached_tokens,
-            chunks=stream.chunks,
-            first_s=stream.first_s,
-            last_s=stream.last_s,
-        )
+        return reply_of(read(events))
 
     def counters(self, metrics: str) -> Counters | None:
         """Read what /metrics says, if this server has it in Prometheus' format."""
         return prometheus.read(metrics)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
-        """Say whether it restarted: what a server of no known name counts is not known either."""
-        return None, {}, Delta(before, after).restarts()
+    def gained(self, delta: Delta) -> Gained:
+        """Return nothing: what a server of no known name counts is not known either."""
+        return Gained()

@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import prometheus
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.sglang import of_counters, of_meta_info, told_in
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, FinishReason, Reply, TellsDrafts, seed_of
-from dflash_bench.runners.dialects.completions import error_of, parsed
+from dflash_bench.runners.dialects.base import (
+    Event,
+    FinishReason,
+    Gained,
+    Reply,
+    TellsDrafts,
+    seed_of,
+)
+from dflash_bench.runners.dialects.completions import objects
 from dflash_bench.spec import SamplingSpec
 
 AVERAGE = "server_info:avg_spec_accept_length"
@@ -63,14 +69,8 @@ class Sglang:
         texts: list[str] = []
         told = 0
         last: Mapping[str, Any] = {}
-        for at_s, payload in events:
-            if payload.strip() == b"[DONE]":
-                continue
-            chunk = parsed(payload)
-            if isinstance(chunk, str):
-                return Reply(error=chunk)
-            if chunk.get("error"):
-                return Reply(error=error_of(chunk))
+        found, error = objects(events)
+        for at_s, chunk in found:
             last = chunk
             now = int(chunk.get("meta_info", {}).get("completion_tokens", told))
             shown = list(chunk.get("output_ids") or [])
@@ -83,6 +83,8 @@ class Sglang:
             if now > told:
                 chunks.append((at_s, now - told))
                 told = now
+        if error is not None:
+            return Reply(error=error)
         return _reply(last, ids, "".join(texts), chunks, len(events) > 1)
 
     def counters(self, metrics: str) -> Counters | None:
@@ -101,24 +103,18 @@ class Sglang:
         samples = {(AVERAGE, frozenset({("state", str(i))})): m for i, m in enumerate(means)}
         return Counters(samples)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
+    def gained(self, delta: Delta) -> Gained:
         """Say what /metrics gained; of /server_info nothing can be said of a visit."""
-        delta = Delta(before, after)
-        complaints = delta.restarts()
-        if complaints:
-            return None, {}, complaints
-        capacity = after.total("sglang:max_total_num_tokens")
+        capacity = delta.after.total("sglang:max_total_num_tokens")
         # The counter of retractions appears with the first one: without it, nothing is told.
-        said = {
+        told = {
             "ended_requests": delta.count("sglang:num_requests_total"),
             "preemptions": delta.count("sglang:num_retracted_requests_total"),
             "queue_s": delta.seconds("sglang:queue_time_seconds_sum"),
             "cached_prompt_tokens": delta.count("sglang:cached_tokens_total"),
             "kv_capacity_tokens": None if capacity is None else round(capacity),
         }
-        return of_counters(delta), {k: v for k, v in said.items() if v is not None}, complaints
+        return Gained(of_counters(delta), told)
 
 
 def _reply(

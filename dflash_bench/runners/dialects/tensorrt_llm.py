@@ -5,13 +5,11 @@ refuses fields that it does not know, and knows all that are sent. Prompts go ou
 in each chunk. Which of its counts hold EOS is not verified.
 """
 
-from typing import Any
-
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import tensorrt_llm
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
+from dflash_bench.runners.dialects.base import Gained
 from dflash_bench.runners.dialects.openai import OpenAI
 from dflash_bench.spec import SamplingSpec
 
@@ -34,23 +32,14 @@ class TensorrtLlm(OpenAI):
         """Read /metrics (JSON, which reading empties) or /prometheus/metrics."""
         return tensorrt_llm.counters(metrics)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
+    def gained(self, delta: Delta) -> Gained:
         """Say what was counted. Of a route that reading empties, the second reading is the visit."""
-        delta = Delta(before, after)
-        complaints = delta.restarts()
-        if complaints:
-            return None, {}, complaints
-        config = after.labels("trtllm_speculative_config_info")
+        config = delta.after.labels("trtllm_speculative_config_info")
         tokens = config.get("spec_num_tokens", "")
-        cached = delta.count("trtllm_prompt_cached_tokens_total")
-        queue_s = delta.seconds("trtllm_request_queue_time_seconds_sum")
-        said = {
+        told = {
             "spec_method": config.get("spec_method"),
             "num_speculative_tokens": int(tokens) if tokens.isdecimal() else None,
-            "cached_prompt_tokens": cached,
-            "queue_s": queue_s,
+            "cached_prompt_tokens": delta.count("trtllm_prompt_cached_tokens_total"),
+            "queue_s": delta.seconds("trtllm_request_queue_time_seconds_sum"),
         }
-        kept = {key: value for key, value in said.items() if value is not None}
-        return tensorrt_llm.between(delta), kept, complaints
+        return Gained(tensorrt_llm.between(delta), told)

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dflash_bench.records.schema import Acceptance
 from dflash_bench.runners.acceptance import prometheus, spec_decode
 from dflash_bench.runners.acceptance.prometheus import Counters, Delta
 from dflash_bench.runners.acceptance.vllm import of_response
 from dflash_bench.runners.base import Request
 from dflash_bench.runners.client.exchange import Wire
-from dflash_bench.runners.dialects.base import Event, Reply, TellsDrafts
-from dflash_bench.runners.dialects.completions import body, finish_of, read
+from dflash_bench.runners.dialects.base import Event, Gained, Reply, TellsDrafts
+from dflash_bench.runners.dialects.completions import body, read, reply_of
 from dflash_bench.spec import SamplingSpec
 
 
@@ -36,13 +35,8 @@ class Vllm:
         asked["prompt"] = list(request.prompt)
         asked["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
         asked |= {
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": sampling.repetition_penalty,
             "min_tokens": 0,
-            "ignore_eos": False,
             "include_stop_str_in_output": False,
-            "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
             "add_special_tokens": False,
             "return_token_ids": True,
@@ -52,22 +46,12 @@ class Vllm:
     def reply(self, events: Sequence[Event]) -> Reply:
         """Read an answer."""
         stream = read(events)
-        if stream.error is not None:
-            return Reply(error=stream.error)
         told = [payload["metrics"] for payload in stream.payloads if payload.get("metrics")]
         metrics: Mapping[str, Any] = told[-1] if told else {}
-        reply = Reply(
-            ids=stream.ids,
-            text=stream.text,
-            output_tokens=stream.output_tokens,
-            finish_reason=finish_of(stream),
-            prompt_tokens=stream.prompt_tokens,
-            cached_tokens=stream.cached_tokens,
-            chunks=stream.chunks,
-            first_s=stream.first_s,
-            last_s=stream.last_s,
-            queue_s=_seconds(metrics.get("queue_time_ms")),
-        )
+        reply = reply_of(stream)
+        if reply.error is not None:
+            return reply
+        reply = replace(reply, queue_s=_seconds(metrics.get("queue_time_ms")))
         if reply.output_tokens is None:
             return reply
         acceptance, steps = of_response(
@@ -81,22 +65,17 @@ class Vllm:
         """Read /metrics."""
         return prometheus.read(metrics)
 
-    def between(
-        self, before: Counters, after: Counters
-    ) -> tuple[Acceptance | None, dict[str, Any], list[str]]:
+    def gained(self, delta: Delta) -> Gained:
         """Say what the counters gained. Tokens and requests are those of requests that ended.
 
         vLLM's "inter-token latency" has one sample per request and decoding pass, whatever the pass committed
         (v1/metrics/stats.py, update_from_output), so that its count is the number of passes, plain ones included.
         """
-        delta = Delta(before, after)
-        complaints = delta.restarts()
-        if complaints:
-            return None, {}, complaints
-        if delta.count("vllm:diffusion_num_denoising_steps_total"):
-            complaints.append(
-                "this is a diffusion language model: it counts denoising steps, and accepts no drafts"
-            )
+        doubts = (
+            ["this is a diffusion language model: it counts denoising steps, and accepts no drafts"]
+            if delta.count("vllm:diffusion_num_denoising_steps_total")
+            else []
+        )
         acceptance = spec_decode.between(
             delta,
             "vllm",
@@ -105,10 +84,10 @@ class Vllm:
             requests=delta.count("vllm:request_generation_tokens_count"),
             passes=delta.count("vllm:inter_token_latency_seconds_count"),
         )
-        cache = after.labels("vllm:cache_config_info")
+        cache = delta.after.labels("vllm:cache_config_info")
         blocks, size = cache.get("num_gpu_blocks", ""), cache.get("block_size", "")
-        positions = after.by("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
-        said = {
+        positions = delta.after.by("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
+        told = {
             "ended_requests": delta.count("vllm:request_generation_tokens_count"),
             "preemptions": delta.count("vllm:num_preemptions_total"),
             "queue_s": delta.seconds("vllm:request_queue_time_seconds_sum"),
@@ -121,7 +100,7 @@ class Vllm:
             else None,
             "num_speculative_tokens": len(positions) or None,
         }
-        return acceptance, {k: v for k, v in said.items() if v is not None}, complaints
+        return Gained(acceptance, told, doubts)
 
 
 def _seconds(milliseconds: float | None) -> float | None:

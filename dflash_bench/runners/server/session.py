@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from dflash_bench.errors import InfrastructureError
 from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer, Totals
-from dflash_bench.runners.acceptance.prometheus import Counters, Delta
+from dflash_bench.runners.acceptance.prometheus import Counters
 from dflash_bench.runners.base import Load, Request
 from dflash_bench.runners.client.exchange import Exchange, Wire
 from dflash_bench.runners.client.load import Address, Traffic
 from dflash_bench.runners.dialects import DIALECTS, Reply
+from dflash_bench.runners.dialects.base import Gained, gained_between
 from dflash_bench.runners.dialects.reading import UNREADABLE, read_reply
 from dflash_bench.runners.ending import ended
 from dflash_bench.runners.machine import Gpu
@@ -208,14 +209,15 @@ class ServerSession:
             time.sleep(SETTLE_S)
             after, doubts = self._counters("after")
             complaints = [*complaints, *doubts]
-        acceptance, gained, doubts = None, dict[str, Any](), list[str]()
+        gained = Gained()
         if before is not None and after is not None:
-            invalid = Delta(before, after).restarts()
             try:
-                acceptance, gained, doubts = self._dialect.between(before, after)
+                gained, invalid = gained_between(self._dialect, before, after)
             except UNREADABLE as fault:
-                doubts = [_unreadable(fault)]
-        backend = {**self._about, **gained}
+                gained = Gained(doubts=[_unreadable(fault)])
+        acceptance, counted = gained.acceptance, gained.backend
+        is_whole = not invalid and not gained.doubts
+        backend = {**self._about, **counted}
         waits = [wait for wait in queued if wait is not None]
         if waits and len(waits) == len(queued):
             backend.setdefault("queue_s", round(sum(waits), 9))
@@ -223,13 +225,13 @@ class ServerSession:
         complaints = [
             *self._about.get("complaints", ()),
             *complaints,
-            *(doubt for doubt in doubts if doubt not in invalid),
-            *(() if doubts else foreign(gained.get("ended_requests"), answers)),
-            *(() if doubts else disagreements(acceptance, answers, block_size)),
+            *gained.doubts,
+            *(foreign(counted.get("ended_requests"), answers) if is_whole else ()),
+            *(disagreements(acceptance, answers, block_size) if is_whole else ()),
             *incoherent(acceptance, answers),
         ]
         tells = self._dialect.tells_drafts
-        would_tell = tells == "answers" or (tells == "counters" and bool(gained))
+        would_tell = tells == "answers" or (tells == "counters" and bool(counted))
         invalid += mislabelled(arm, backend, acceptance, answers, would_tell)
         said = {"complaints": complaints, "invalid": invalid}
         backend |= {key: sentences for key, sentences in said.items() if sentences}

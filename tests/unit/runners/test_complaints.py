@@ -8,6 +8,7 @@ from dflash_bench.plan import PlannedArm
 from dflash_bench.records.schema import Answer
 from dflash_bench.runners.client import sse
 from dflash_bench.runners.dialects import DIALECTS
+from dflash_bench.runners.dialects.base import gained_between
 from dflash_bench.runners.dialects.reading import read_reply
 from dflash_bench.runners.server.complaints import incoherent, mislabelled
 
@@ -50,8 +51,9 @@ def test_counters_of_real_servers_tell_a_drafting_one_from_a_plain_one(
     )
     assert before is not None
     assert after is not None
-    counted, backend, doubts = tongue.between(before, after)
-    assert doubts == []
+    gained, restarts = gained_between(tongue, before, after)
+    counted, backend = gained.acceptance, gained.backend
+    assert [*restarts, *gained.doubts] == []
     assert incoherent(counted, []) == []
     assert bool(mislabelled(DRAFTS, backend, counted, [LONG], would_tell=True)) == is_plain
     assert bool(mislabelled(PLAIN, backend, counted, [LONG], would_tell=True)) == (not is_plain)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dflash_bench.runners.dialects import DIALECTS, Reply
+from dflash_bench.runners.dialects.base import gained_between
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "llama.cpp"
 WHOLE = [
@@ -97,8 +98,9 @@ def test_counters_of_a_visit_agree_with_the_requests() -> None:
     )
     assert before is not None
     assert after is not None
-    gained, _, complaints = dialect.between(before, after)
+    told, restarts = gained_between(dialect, before, after)
+    gained = told.acceptance
     assert gained is not None
-    assert complaints == []
+    assert [*restarts, *told.doubts] == []
     assert (gained.drafted, gained.accepted) == (186, 9)
     assert gained.accepted_per_position == (9, 0, 0, 0, 0, 0, 0)

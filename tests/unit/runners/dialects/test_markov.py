@@ -21,6 +21,7 @@ from dflash_bench.runners.acceptance.step_lists import (
 )
 from dflash_bench.runners.client import sse
 from dflash_bench.runners.dialects import DIALECTS, Reply
+from dflash_bench.runners.dialects.base import gained_between
 
 RECORDINGS = Path(__file__).parents[3] / "recordings"
 TEXT = "dabc" * 10
@@ -93,8 +94,8 @@ def between(dialect: str, before: str, after: str) -> tuple[Acceptance | None, l
     second = tongue.counters((RECORDINGS / after).read_text())
     assert first is not None
     assert second is not None
-    acceptance, _, complaints = tongue.between(first, second)
-    return acceptance, complaints
+    gained, restarts = gained_between(tongue, first, second)
+    return gained.acceptance, [*restarts, *gained.doubts]
 
 
 @pytest.mark.parametrize(

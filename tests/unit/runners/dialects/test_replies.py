@@ -9,7 +9,7 @@ import pytest
 from dflash_bench.runners.acceptance.canonical import check
 from dflash_bench.runners.client import sse
 from dflash_bench.runners.dialects import DIALECTS, Reply
-from dflash_bench.runners.dialects.base import Event
+from dflash_bench.runners.dialects.base import Event, gained_between
 
 RECORDINGS = Path(__file__).parents[3] / "recordings"
 
@@ -85,7 +85,8 @@ def test_vllms_n_gram_shows_its_plain_passes_in_answer_and_counters_alike() -> N
     ]
     assert snapshots[0] is not None
     assert snapshots[1] is not None
-    counted, said, complaints = tongue.between(snapshots[0], snapshots[1])
+    gained, restarts = gained_between(tongue, snapshots[0], snapshots[1])
+    counted, said, complaints = gained.acceptance, gained.backend, [*restarts, *gained.doubts]
     assert answer is not None
     assert counted is not None
     assert (answer.steps, answer.plain_steps) == (counted.steps, counted.plain_steps) == (41, 31)
@@ -179,7 +180,8 @@ def test_sglangs_mean_of_all_time_says_nothing_of_a_visit() -> None:
     tongue = DIALECTS["sglang"]()
     info = tongue.counters((RECORDINGS / "sglang/from_source/server-info.json").read_text())
     assert info is not None
-    assert tongue.between(info, info) == (None, {}, [])
+    gained, restarts = gained_between(tongue, info, info)
+    assert (gained.acceptance, gained.backend, [*restarts, *gained.doubts]) == (None, {}, [])
 
 
 @pytest.mark.parametrize("route", ["meta-info", "sglext"])
@@ -276,7 +278,7 @@ def test_counters_that_restarted_say_nothing(dialect: str) -> None:
     after = tongue.counters("# TYPE x_total counter\nx_total 1\n")
     assert before is not None
     assert after is not None
-    acceptance, said, complaints = tongue.between(before, after)
-    assert (acceptance, said) == (None, {})
+    gained, complaints = gained_between(tongue, before, after)
+    assert (gained.acceptance, gained.backend) == (None, {})
     assert len(complaints) == 1
     assert "x_total went from 5 to 1" in complaints[0]
