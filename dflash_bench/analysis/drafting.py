@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dflash_bench.analysis.steps import Steps
+from dflash_bench.records.histogram import histogram_of
 
 Floats = NDArray[np.float64]
 SUMMED = ("summed_steps", "summed_drafted", "summed_kept", "histogram")
@@ -108,8 +109,7 @@ def _from_counters(told: Mapping[str, Any]) -> Sequence[int]:
     steps, reached = told.get("steps"), told.get("accepted_per_position")
     if steps is None or reached is None:
         return ()
-    at_least = [steps, *reached, 0]
-    return tuple(at_least[i] - at_least[i + 1] for i in range(len(at_least) - 1))
+    return histogram_of(reached, steps)
 
 
 def _summed(histograms: Sequence[Sequence[int]]) -> list[int]:

@@ -19,7 +19,7 @@ from dflash_bench.analysis.identities import (
 from dflash_bench.analysis.repetition import repetition
 from dflash_bench.analysis.stats import LogRatio, geometric_mean, per_prompt, per_round
 from dflash_bench.analysis.steps import NOT_TOLD
-from dflash_bench.analysis.tally import length, tally
+from dflash_bench.analysis.tally import Tally, length, tally
 from dflash_bench.analysis.tally import positions as positions_of
 from dflash_bench.plan import Plan, PlannedArm
 
@@ -58,12 +58,13 @@ def measures(
     sample: Sample, comparison: Comparison | None, seed: int, tree: bool = False
 ) -> dict[str, Any]:
     """Return what was measured of an arm; `comparison` is None for the baseline. Verdicts are added later."""
+    sums = tally(sample)
     return {
         "rounds": sample.rounds,
         "prompts": int(sample.answered["prompt_sha256"].nunique()),
-        **_counts(sample),
-        **_acceptance(sample, seed, tree),
-        **_speed(comparison, sample),
+        **_counts(sample, sums),
+        **_acceptance(sample, sums, seed, tree),
+        **_speed(comparison, sums),
         "occupancy": metrics.occupancy(sample.visits),
         "backend": _backend(sample),
         "client_lag_p99_s": metrics.largest(sample.visits["lag_p99_s"]),
@@ -91,7 +92,7 @@ def _backend(sample: Sample) -> dict[str, Any]:
     return {key: value for key, value in told.items() if isinstance(value, str | int | float)}
 
 
-def _counts(sample: Sample) -> dict[str, Any]:
+def _counts(sample: Sample, sums: Tally) -> dict[str, Any]:
     """Return what was asked and what came: null where a backend does not tell it."""
     steps = sample.steps
     passes = steps.scheduled != NOT_TOLD
@@ -99,16 +100,15 @@ def _counts(sample: Sample) -> dict[str, Any]:
         "requests": len(sample.answered),
         "failed": len(sample.requests) - len(sample.answered),
         "output_tokens": metrics.count(sample.answered["output_tokens"]),
-        **_drafting(sample),
+        **_drafting(sums),
         "scheduled_tokens": int(steps.scheduled[passes].sum(dtype=np.int64))
         if passes.any()
         else None,
     }
 
 
-def _drafting(sample: Sample) -> dict[str, int | None]:
+def _drafting(sums: Tally) -> dict[str, int | None]:
     """Return steps, drafts, and drafts that are in the text."""
-    sums = tally(sample)
     values = {
         "verify_steps": sums.steps,
         "drafted_tokens": sums.drafted,
@@ -117,10 +117,10 @@ def _drafting(sample: Sample) -> dict[str, int | None]:
     return {name: None if value is None else round(value) for name, value in values.items()}
 
 
-def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
-    positions, drafting = positions_of(sample, tree), _drafting(sample)
+def _acceptance(sample: Sample, sums: Tally, seed: int, tree: bool) -> dict[str, Any]:
+    positions, drafting = positions_of(sample, tree), _drafting(sums)
     return {
-        "acceptance_length": length(sample, seed),
+        "acceptance_length": length(sample, sums, seed),
         "acceptance_rate": metrics.ratio(drafting["accepted_tokens"], drafting["drafted_tokens"]),
         "acceptance_rate_marginal": positions.marginal,
         "acceptance_rate_conditional": positions.conditional,
@@ -128,17 +128,17 @@ def _acceptance(sample: Sample, seed: int, tree: bool) -> dict[str, Any]:
     }
 
 
-def _break_even(found: Comparison, sample: Sample) -> dict[str, Any]:
+def _break_even(found: Comparison, sums: Tally) -> dict[str, Any]:
     """Return the break-even tau: what a step costs; where only visits are counted, tau over the decode speedup."""
     if found.break_even_tau is not None or found.decode_speedup is None:
         return {"value": found.break_even_tau, "implied": found.implied}
     return {
-        "value": metrics.ratio(tally(sample).length, found.decode_speedup.ratio),
+        "value": metrics.ratio(sums.length, found.decode_speedup.ratio),
         "implied": True,
     }
 
 
-def _speed(found: Comparison | None, sample: Sample) -> dict[str, Any]:
+def _speed(found: Comparison | None, sums: Tally) -> dict[str, Any]:
     """Return the ratios to the baseline; null for the baseline itself."""
     keys = ("speedup", "decode_speedup", "break_even_tau", "speedup_per_prompt_gm", "length_ratio")
     if found is None:
@@ -149,7 +149,7 @@ def _speed(found: Comparison | None, sample: Sample) -> dict[str, Any]:
     return {
         "speedup": _ratio(found.speedup),
         "decode_speedup": _ratio(found.decode_speedup),
-        "break_even_tau": _break_even(found, sample),
+        "break_even_tau": _break_even(found, sums),
         "speedup_per_prompt_gm": geometric_mean(left.end_to_end, right.end_to_end),
         "length_ratio": metrics.ratio(
             float(right.output_tokens.sum()), float(left.output_tokens.sum())

@@ -64,9 +64,8 @@ def source_of(sample: Sample) -> Source:
     return "some requests" if told.any() else "nothing"
 
 
-def length(sample: Sample, seed: int) -> dict[str, float | None]:
-    """Return tau with its interval; by counters of whole visits it has none, and no mean of requests' own."""
-    sums = tally(sample)
+def length(sample: Sample, sums: Tally, seed: int) -> dict[str, float | None]:
+    """Return tau of `sums` with its interval; by counters of whole visits it has none, and no mean of requests' own."""
     unknown = dict.fromkeys(acceptance.AcceptanceLength.__dataclass_fields__)
     if sums.source in ("counters", "nothing"):
         return unknown | {"value": sums.length}

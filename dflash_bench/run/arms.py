@@ -1,6 +1,7 @@
 """Which arms are ready when: all of them side by side in one process, or one at a time, each started for its turn."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
@@ -55,6 +56,7 @@ class OneAtATime:
         self._folder = folder
         self._start: str | None = None
         self._session: Session | None = None
+        self._openings: dict[str | None, Opening] = {}
 
     def session(self, visit: Visit, following: Sequence[Visit]) -> Session:
         """Return the arm of `visit`, started now unless the visit before has the same start."""
@@ -77,12 +79,14 @@ class OneAtATime:
     def _opening(self, visit: Visit, log: Path) -> Opening:
         """Return the limits of a start: the same for every arm and every round, whatever is left of the run."""
         precision = self._plan.cells[visit.cell].target_quantization
-        alike = [
-            other
-            for other in self._plan.visits
-            if self._plan.cells[other.cell].target_quantization == precision
-        ]
-        return _opening(self._plan, self._questions, alike, log)
+        if precision not in self._openings:
+            alike = [
+                other
+                for other in self._plan.visits
+                if self._plan.cells[other.cell].target_quantization == precision
+            ]
+            self._openings[precision] = _opening(self._plan, self._questions, alike)
+        return replace(self._openings[precision], log=log)
 
     def _warm_up(self, session: Session, visits: Sequence[Visit]) -> None:
         """Ask once at each batch size and temperature: graphs are captured and kernels compiled for them."""
@@ -102,15 +106,12 @@ def _ask_for_nothing(
         pass
 
 
-def _opening(
-    plan: Plan, questions: Questions, visits: Sequence[Visit], log: Path | None = None
-) -> Opening:
+def _opening(plan: Plan, questions: Questions, visits: Sequence[Visit]) -> Opening:
     cells = [plan.cells[visit.cell] for visit in visits]
     return Opening(
         batch_size=max(cell.batch_size for cell in cells),
         positions=max(questions.positions(visit) for visit in visits),
         quantization=cells[0].target_quantization,
-        log=log,
     )
 
 

@@ -1,6 +1,6 @@
 """Our own engine in this process: every method in one loop, so that arms differ in the drafting alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dflash_bench.errors import ConfigError, did_you_mean
 from dflash_bench.plan import Cell, Nesting, PlannedArm
-from dflash_bench.records.machine import sha256_files
 from dflash_bench.records.schema import Answer, Phases, Share, Steps, Totals
 from dflash_bench.runners.base import Load, Opening, Request, Session
 from dflash_bench.runners.device import (
@@ -18,6 +17,7 @@ from dflash_bench.runners.device import (
     memory_errors,
     require_torch,
 )
+from dflash_bench.runners.local_models import LocalModels
 from dflash_bench.runners.stop import stop_finder
 from dflash_bench.spec import Rule, SamplingSpec, Spec
 
@@ -68,7 +68,7 @@ def _named(arm: str, mark: str = ": ") -> Iterator[None]:
         raise ConfigError(f"arms.{arm}{mark}{error.message}", remedy=error.remedy) from error
 
 
-class ReferenceRunner:
+class ReferenceRunner(LocalModels):
     """One target in memory, shared by all arms."""
 
     name = "reference"
@@ -110,24 +110,12 @@ class ReferenceRunner:
         self._folders["target"] = folder
         with memory_errors(f"target {spec.target}"):
             self._target: Target = Target.load(folder, getattr(torch, spec.dtype), spec.device)
-        self._tokenizer: TargetTokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
-
-    @property
-    def tokenizer(self) -> "TargetTokenizer":
-        """The target's tokenizer."""
-        return self._tokenizer
+        self._tokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
 
     @property
     def max_positions(self) -> int:
         """The longest sequence that the target takes, in tokens."""
         return self._target.max_positions
-
-    def models(self) -> dict[str, dict[str, Any]]:
-        """Return the folder and the file hashes of the target and of each drafter that was opened."""
-        return {
-            role: {"folder": str(folder), "sha256": _hashes(folder)}
-            for role, folder in self._folders.items()
-        }
 
     def facts(self) -> dict[str, Any]:
         """Return what shapes a time: device, dtype, threads, attention, and how text is rendered."""
@@ -292,9 +280,3 @@ def _peak_memory(target: "Target") -> int | None:
     import torch
 
     return int(torch.cuda.max_memory_allocated(target.device))
-
-
-def _hashes(folder: Path) -> Mapping[str, str]:
-    return sha256_files(
-        path for path in folder.iterdir() if path.suffix in {".json", ".safetensors", ".pt", ".bin"}
-    )

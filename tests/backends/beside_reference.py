@@ -97,6 +97,15 @@ class Bench:
     def version(self) -> str | None:
         return self.runner.versions[self.runner.library]
 
+    def assert_matched_says_the_same(self) -> int:
+        """Ask plain decoding matched to dflash: plain decoding's texts, a pass a token; return how many were asked."""
+        matched = ask(self.runner, self.arm("ar-matched"), self.requests)
+        count = len(matched.answers)
+        assert matched.texts == self.plain.texts
+        assert matched.totals.acceptance is None
+        assert matched.totals.row_steps == matched.num_tokens - count
+        return count
+
     def assert_same_as_the_engine(
         self, name: str, in_engine: str, steps: bool
     ) -> tuple[Said, Said]:

@@ -50,11 +50,7 @@ def test_texts_and_steps_are_the_reference_engines(
 def test_matched_plain_decoding_says_the_same(
     bench: Bench, record_row: Callable[..., None]
 ) -> None:
-    matched = ask(bench.runner, bench.arm("ar-matched"), bench.requests)
-    count = len(matched.answers)
-    assert matched.texts == bench.plain.texts
-    assert matched.totals.acceptance is None
-    assert matched.totals.row_steps == matched.num_tokens - count
+    count = bench.assert_matched_says_the_same()
     label = f"ar matched to dflash, {bench.target}"
     record_row("mlx", bench.version, label, None, None, count, count)
 

@@ -12,6 +12,7 @@ A backend that counts only passes with drafts, and counts what it drops, leaves 
 from collections.abc import Sequence
 from itertools import pairwise
 
+from dflash_bench.records.histogram import histogram_of
 from dflash_bench.records.schema import Acceptance, Steps
 
 
@@ -81,12 +82,6 @@ def settle_counted(
         always_drafts=per_position is not None and drafted == drafts * len(per_position),
         per_position=per_position,
     )
-
-
-def histogram_of(per_position: Sequence[int], steps: int) -> tuple[int, ...]:
-    """Return how many of `steps` accepted exactly 0, 1, ..., k drafts, from how many accepted at least 1, ..., k."""
-    at_least = [steps, *per_position, 0]
-    return tuple(more - fewer for more, fewer in pairwise(at_least))
 
 
 def per_position_of(histogram: Sequence[int]) -> tuple[int, ...]:

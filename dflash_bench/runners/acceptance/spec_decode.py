@@ -11,8 +11,9 @@ accepted past EOS or the limit are. Their "mean acceptance length" is 1 + accept
 token was dropped and no pass was plain; hence the output tokens and requests, where the server counts them too.
 """
 
+from dflash_bench.records.histogram import histogram_of
 from dflash_bench.records.schema import Acceptance
-from dflash_bench.runners.acceptance.canonical import histogram_of, settle_counted
+from dflash_bench.runners.acceptance.canonical import settle_counted
 from dflash_bench.runners.acceptance.prometheus import Delta
 
 

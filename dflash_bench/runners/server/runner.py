@@ -23,8 +23,9 @@ from dflash_bench.records.secrets import hidden_words
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
 from dflash_bench.runners.dialects import DIALECTS
-from dflash_bench.runners.folders import draft_folder, hashes, max_positions, model_folder, require
+from dflash_bench.runners.folders import draft_folder, model_folder, require
 from dflash_bench.runners.launch import Launch, Value
+from dflash_bench.runners.local_models import LocalModels
 from dflash_bench.runners.machine import Gpu, gpus
 from dflash_bench.runners.prepare import cache_folder, prepare
 from dflash_bench.runners.recipe import Recipe
@@ -42,10 +43,9 @@ from dflash_bench.spec import Spec
 
 if TYPE_CHECKING:
     from dflash_bench.runners.server.session import ServerSession
-    from dflash_bench.runners.tokenizer import TargetTokenizer
 
 
-class ServerRunner:
+class ServerRunner(LocalModels):
     """Starts the server of an arm, or finds the one that runs, and opens a session on it."""
 
     nesting: Nesting = "start"
@@ -128,24 +128,7 @@ class ServerRunner:
             if arm.draft is not None:
                 self._drafts[arm.method, arm.draft] = draft_folder(arm.method, arm.draft)
                 self._folders[f"{arm.method} {arm.draft}"] = self._drafts[arm.method, arm.draft]
-        self._tokenizer: TargetTokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
-
-    @property
-    def tokenizer(self) -> "TargetTokenizer":
-        """The target's tokenizer."""
-        return self._tokenizer
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest sequence that the target's config.json allows, in tokens."""
-        return max_positions(self._folders["target"])
-
-    def models(self) -> dict[str, dict[str, Any]]:
-        """Return the folder and the file hashes of the target and of each drafter that is here."""
-        return {
-            role: {"folder": str(folder), "sha256": hashes(folder)}
-            for role, folder in self._folders.items()
-        }
+        self._tokenizer = TargetTokenizer(folder, spec.chat_template_kwargs)
 
     def facts(self) -> dict[str, Any]:
         """Return the recipe, the version that is installed, and what shapes a time."""

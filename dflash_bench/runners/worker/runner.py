@@ -20,13 +20,13 @@ from dflash_bench.errors import ConfigError, InfrastructureError
 from dflash_bench.plan import Cell, Nesting, PlannedArm
 from dflash_bench.runners import environments, launch
 from dflash_bench.runners.base import Opening
-from dflash_bench.runners.folders import draft_folder, hashes, model_folder, require
+from dflash_bench.runners.folders import draft_folder, model_folder, require
+from dflash_bench.runners.local_models import LocalModels
 from dflash_bench.runners.machine import gpus
 from dflash_bench.runners.model_config import (
     check_block,
     check_drafter,
     eos_ids,
-    max_positions,
 )
 from dflash_bench.runners.recipe import Recipe
 from dflash_bench.runners.server.process import environment, temporary_log
@@ -36,12 +36,12 @@ from dflash_bench.runners.worker.worker import Failed, Worker
 from dflash_bench.spec import LOSSY_RULES, Arm, Spec
 
 if TYPE_CHECKING:
-    from dflash_bench.runners.tokenizer import TargetTokenizer
+    pass
 
 DRAFTED = {"dflash", "draft_model"}
 
 
-class WorkerRunner:
+class WorkerRunner(LocalModels):
     """Starts an arm's worker and opens a session on it."""
 
     nesting: Nesting = "start"
@@ -111,9 +111,7 @@ class WorkerRunner:
                     check_drafter(name, folder)
                     for block in (arm.block_size,) if arm.block_size else spec.sweep.block_size:
                         check_block(name, block, folder)
-        self._tokenizer: TargetTokenizer = TargetTokenizer(
-            self._folders["target"], spec.chat_template_kwargs
-        )
+        self._tokenizer = TargetTokenizer(self._folders["target"], spec.chat_template_kwargs)
         baseline = PlannedArm(name=spec.baseline, method="ar")
         worker = self._worker(baseline, Opening(log=temporary_log("start")))
         self._hello = worker.hello
@@ -121,27 +119,10 @@ class WorkerRunner:
         worker.log.unlink(missing_ok=True)
 
     @property
-    def tokenizer(self) -> "TargetTokenizer":
-        """The target's tokenizer."""
-        return self._tokenizer
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest sequence that the target's config.json allows, in tokens."""
-        return max_positions(self._folders["target"])
-
-    @property
     def versions(self) -> dict[str, str | None]:
         """What is installed where the workers run, once started."""
         versions: dict[str, str | None] = self._hello["versions"]
         return versions
-
-    def models(self) -> dict[str, dict[str, Any]]:
-        """Return the folder and the file hashes of the target and of each drafter."""
-        return {
-            role: {"folder": str(folder), "sha256": hashes(folder)}
-            for role, folder in self._folders.items()
-        }
 
     def facts(self) -> dict[str, Any]:
         """Return the recipe, the versions that are installed, and what shapes a time."""

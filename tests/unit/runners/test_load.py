@@ -1,7 +1,6 @@
 """The load client against a real server: what is sent when, what is stamped, and what a failure is."""
 
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -12,18 +11,12 @@ from dflash_bench.runners.base import Load
 from dflash_bench.runners.client import sse
 from dflash_bench.runners.client.arrivals import due_times
 from dflash_bench.runners.client.load import Address, Exchange, Traffic, Wire
-from tests.fakes.served import Served, serving
+from tests.fakes.served import Served
 
 
 @pytest.fixture
 def served() -> Served:
     return Served(step_s=0.001)
-
-
-@pytest.fixture
-def url(served: Served) -> Iterator[str]:
-    with serving(served) as url:
-        yield url
 
 
 def wires(count: int) -> list[Wire]:

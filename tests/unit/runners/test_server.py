@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,19 +17,8 @@ from dflash_bench.runners.base import Load, Opening
 from dflash_bench.runners.openai import make
 from dflash_bench.runners.recipe import load_recipe
 from dflash_bench.runners.server.runner import ServerRunner
-from tests.fakes.served import Served, serving
+from tests.fakes.served import Served
 from tests.fakes.serving import AR, DFLASH, asked, recipe, requests, runner, spec
-
-
-@pytest.fixture
-def served() -> Served:
-    return Served(num_draft_tokens=3)
-
-
-@pytest.fixture
-def url(served: Served) -> Iterator[str]:
-    with serving(served) as url:
-        yield url
 
 
 def test_a_started_server_is_asked_and_gone_afterwards(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A visit on a server: real HTTP, exact counters, a fake model behind them."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,8 @@ import pytest
 from dflash_bench.errors import InfrastructureError
 from dflash_bench.plan import PlannedArm
 from dflash_bench.runners.base import Load, Opening
-from tests.fakes.served import Served, serving
+from tests.fakes.served import Served
 from tests.fakes.serving import AR, DFLASH, asked, requests, runner, somebody_asks
-
-
-@pytest.fixture
-def served() -> Served:
-    return Served(num_draft_tokens=3)
-
-
-@pytest.fixture
-def url(served: Served) -> Iterator[str]:
-    with serving(served) as url:
-        yield url
 
 
 def test_counters_answers_and_steps_tell_one_acceptance(

@@ -2,10 +2,10 @@
 
 import pytest
 
+from dflash_bench.records.histogram import histogram_of
 from dflash_bench.records.schema import Acceptance, Steps
 from dflash_bench.runners.acceptance.canonical import (
     check,
-    histogram_of,
     of_steps,
     per_position_of,
     pooled,

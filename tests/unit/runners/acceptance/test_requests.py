@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dflash_bench.records.histogram import histogram_of
 from dflash_bench.records.schema import Acceptance, Steps
 from dflash_bench.runners.acceptance import llama_cpp, sglang, tensorrt_llm, vllm
-from dflash_bench.runners.acceptance.canonical import check, histogram_of, of_steps, steps_of
+from dflash_bench.runners.acceptance.canonical import check, of_steps, steps_of
 
 WIDTH = 4
 
